@@ -1,0 +1,158 @@
+// saddle doctor: what this installation is, what it runs on, and whether it computes correctly.
+#include <fmt/core.h>
+#include <fmt/format.h>
+#include <toml++/impl/version.h>
+#include <CLI/Version.hpp>
+
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "command.hpp"
+#include "output.hpp"
+#include "saddle/base/cpu.hpp"
+#include "saddle/base/error.hpp"
+#include "saddle/base/parallel.hpp"
+#include "saddle/version.hpp"
+#include "self_test.hpp"
+
+namespace saddle::cli {
+
+namespace {
+
+std::string compiler() {
+#if defined(__clang__)
+  return fmt::format("clang {}.{}.{}", __clang_major__, __clang_minor__, __clang_patchlevel__);
+#elif defined(__GNUC__)
+  return fmt::format("g++ {}.{}.{}", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
+#else
+  return "unknown";
+#endif
+}
+
+struct Isas {
+  Isa machine = Isa::scalar, used = Isa::scalar;
+  std::string limit;    // SADDLE_MAX_ISA
+  std::string problem;  // it cannot be read
+};
+
+Isas isas() {
+  Isas result;
+  const Cpu& c = cpu();
+  if (c.avx2) result.machine = Isa::avx2;
+  if (c.avx512) result.machine = Isa::avx512;
+  if (c.avx512 && c.amx_bf16 && amx_permitted()) result.machine = Isa::amx;
+  if (const char* limit = std::getenv("SADDLE_MAX_ISA")) result.limit = limit;
+  try {
+    result.used = best_isa();
+  } catch (const InvalidArgument& error) {
+    result.problem = error.what();
+  }
+  return result;
+}
+
+std::string amx_text() {
+  if (!cpu().amx_bf16) return "not present";
+  return amx_permitted() ? "permitted" : "present, but the kernel does not permit it";
+}
+
+Json dependencies() {
+  return {{"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
+          {"nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
+                                        NLOHMANN_JSON_VERSION_PATCH)},
+          {"toml++", fmt::format("{}.{}.{}", TOML_LIB_MAJOR, TOML_LIB_MINOR, TOML_LIB_PATCH)},
+          {"CLI11", CLI11_VERSION}};
+}
+
+std::vector<std::string> hints(const Isas& isa, const std::vector<SelfTest>& tests) {
+  std::vector<std::string> list;
+  if (!isa.problem.empty()) list.push_back(isa.problem);
+  if (isa.problem.empty() && isa.used < isa.machine)
+    list.push_back(fmt::format("SADDLE_MAX_ISA={} lowers the instruction set; unset it for full speed", isa.limit));
+  if (threads() < cpu().cores)
+    list.push_back(fmt::format("{} of {} cores are used; see OMP_NUM_THREADS and --threads", threads(), cpu().cores));
+  if (cpu().amx_bf16 && !amx_permitted())
+    list.push_back("AMX needs Linux 5.16 or newer, and a container that allows it");
+#ifndef NDEBUG
+  list.push_back("this is not an optimised build; configure with CMAKE_BUILD_TYPE=Release for speed");
+#endif
+  for (const SelfTest& test : tests)
+    if (!test.passed) list.push_back(fmt::format("{}: {}", test.name, test.hint));
+  return list;
+}
+
+void print_text(const Isas& isa, const std::vector<SelfTest>& tests, const std::vector<std::string>& advice) {
+  const Cpu& c = cpu();
+  const auto cache = [](Index bytes) {
+    return bytes > 0 ? fmt::format("{} kB", bytes / 1024) : std::string("unknown");
+  };
+  std::string text;
+  const auto fact = [&](const char* name, const std::string& value) {
+    text += fmt::format("  {:<14}{}\n", name, value);
+  };
+  text += bold("saddle") + "\n";
+  fact("version", version());
+  fact("compiler", compiler());
+  std::string used;
+  for (const auto& [name, number] : dependencies().items())
+    used += (used.empty() ? "" : ", ") + name + " " + number.get<std::string>();
+  fact("built with", used);
+  text += bold("machine") + "\n";
+  fact("CPU", c.brand.empty() ? "unknown" : c.brand);
+  fact("cores", fmt::format("{}, {} threads in use", c.cores, threads()));
+  fact("caches", fmt::format("L1 {}, L2 {}, L3 {}", cache(c.l1), cache(c.l2), cache(c.l3)));
+  fact("ISA", fmt::format("{} available, {} in use{}", to_string(isa.machine), to_string(isa.used),
+                          isa.limit.empty() ? "" : fmt::format(" (SADDLE_MAX_ISA={})", isa.limit)));
+  fact("AMX", amx_text());
+  text += bold("self test") + "\n";
+  for (const SelfTest& test : tests)
+    text += fmt::format("  {}  {}{}\n", test.passed ? green("ok  ") : red("fail"), test.name,
+                        test.detail.empty() ? "" : fmt::format(" ({})", test.detail));
+  if (!advice.empty()) text += bold("hints") + "\n";
+  for (const std::string& hint : advice) text += wrap(hint, 2);
+  print(text);
+}
+
+int doctor(const Context& context) {
+  const Isas isa = isas();
+  const std::vector<SelfTest> tests = self_tests();
+  const std::vector<std::string> advice = hints(isa, tests);
+  bool sound = isa.problem.empty();
+  for (const SelfTest& test : tests) sound &= test.passed;
+  if (context.json) {
+    const Cpu& c = cpu();
+    Json results = Json::array();
+    for (const SelfTest& test : tests)
+      results.push_back({{"name", test.name}, {"passed", test.passed}, {"detail", test.detail}});
+    print_json(
+        "saddle.doctor/1",
+        {{"version", version()},
+         {"compiler", compiler()},
+         {"dependencies", dependencies()},
+         {"cpu",
+          {{"vendor", c.vendor}, {"brand", c.brand}, {"cores", c.cores}, {"l1", c.l1}, {"l2", c.l2}, {"l3", c.l3}}},
+         {"threads", threads()},
+         {"isa", {{"available", to_string(isa.machine)}, {"used", to_string(isa.used)}, {"limit", isa.limit}}},
+         {"amx", amx_text()},
+         {"self_tests", results},
+         {"hints", advice},
+         {"ok", sound}});
+  } else {
+    print_text(isa, tests, advice);
+  }
+  return sound ? Exit::ok : Exit::failed;
+}
+
+}  // namespace
+
+Command doctor_command() {
+  return {"doctor",
+          "Show version, machine and instruction sets, and check that this installation computes correctly.",
+          {{"look at this installation", "saddle doctor"},
+           {"the same without AVX-512", "SADDLE_MAX_ISA=avx2 saddle doctor"},
+           {"for a bug report", "saddle doctor --json"}},
+          {},
+          [](const Context& context) { return doctor(context); }};
+}
+
+}  // namespace saddle::cli

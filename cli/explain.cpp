@@ -1,0 +1,148 @@
+// saddle explain: who would compute an attention of this shape, who refuses and why, and what it costs.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "argument.hpp"
+#include "command.hpp"
+#include "cost_table.hpp"
+#include "output.hpp"
+#include "saddle/base/text.hpp"
+#include "saddle/mechanisms/select.hpp"
+#include "saddle/primal/written.hpp"
+
+namespace saddle::cli {
+
+namespace {
+
+struct ExplainOptions {
+  std::string attention, shape, dtype = "f32";
+  Index keys = 0, value_width = 0, width = 0;
+  bool backward = false, padding = false, mask = false;
+};
+
+template <class P>
+bool declares(const primal::Attention& attention) {
+  for (const primal::KeySet& keys : attention.keys)
+    if (std::holds_alternative<P>(keys)) return true;
+  return false;
+}
+
+kernels::Request request_of(const ExplainOptions& options) {
+  kernels::Request request;
+  request.attention = read_attention(options.attention);
+  request.dims = read_dims(options.shape, options.keys, options.value_width);
+  primal::validate(request.attention, request.dims);
+  request.dtype = read_dtype(options.dtype);
+  request.key_mask = options.padding || declares<primal::Padding>(request.attention);
+  request.mask = options.mask || declares<primal::Explicit>(request.attention);
+  request.backward = options.backward;
+  return request;
+}
+
+std::string title(const kernels::Request& request) {
+  const Dims& d = request.dims;
+  std::string text =
+      fmt::format("{}  B={} H={} N={} M={} D={} E={}  {}  {}", bold(primal::to_text(request.attention)), d.B, d.H, d.N,
+                  d.M, d.D, d.E, to_string(request.dtype), request.backward ? "backward" : "forward");
+  if (request.key_mask) text += "  padding";
+  if (request.mask) text += "  mask";
+  return text + "\n";
+}
+
+std::string candidates_text(const mechanisms::Selection& selection) {
+  Table table({"", "implementation", "ISA", "time", "multiply-adds", "exps", "bytes", "memory"}, "lllrrrrr");
+  for (const mechanisms::Candidate& candidate : selection.candidates) {
+    const std::string name(candidate.implementation->name());
+    const std::string isa = to_string(candidate.implementation->isa());
+    if (!candidate.refusals.empty()) {
+      table.add({red("-"), name, isa, "refuses", "", "", "", ""});
+      for (const std::string& refusal : candidate.refusals) table.note(refusal);
+      continue;
+    }
+    const kernels::Estimate& e = candidate.estimate;
+    table.add({candidate.implementation == selection.chosen ? green("*") : " ", name, isa, seconds_text(e.seconds),
+               count_text(e.cost.multiply_adds), count_text(e.cost.exps), bytes_text(e.cost.bytes),
+               bytes_text(e.memory)});
+  }
+  return table.text();
+}
+
+Json candidates_json(const mechanisms::Selection& selection) {
+  Json list = Json::array();
+  for (const mechanisms::Candidate& candidate : selection.candidates) {
+    const bool accepts = candidate.refusals.empty();
+    const kernels::Estimate& e = candidate.estimate;
+    Json entry{{"name", candidate.implementation->name()},
+               {"summary", candidate.implementation->summary()},
+               {"isa", to_string(candidate.implementation->isa())},
+               {"reference", candidate.implementation->is_reference()},
+               {"accepts", accepts},
+               {"refusals", candidate.refusals}};
+    if (accepts) {
+      entry["seconds"] = e.seconds;
+      entry["memory"] = e.memory;
+      entry["cost"] = cost_json(e.cost);
+    }
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+int explain(const ExplainOptions& options, const Context& context) {
+  const kernels::Request request = request_of(options);
+  const mechanisms::Selection selection = mechanisms::select(request);
+  const Index width = options.width > 0 ? options.width : request.dims.H * request.dims.D;
+  const CostTable costs = cost_table(request, width);
+  if (context.json) {
+    const Dims& d = request.dims;
+    print_json("saddle.explain/1",
+               {{"attention", primal::to_text(request.attention)},
+                {"dims", {{"B", d.B}, {"H", d.H}, {"N", d.N}, {"M", d.M}, {"D", d.D}, {"E", d.E}, {"X", width}}},
+                {"dtype", to_string(request.dtype)},
+                {"backward", request.backward},
+                {"padding", request.key_mask},
+                {"mask", request.mask},
+                {"implementations", candidates_json(selection)},
+                {"chosen", selection.chosen != nullptr ? Json(selection.chosen->name()) : Json()},
+                {"reason", selection.reason},
+                {"costs", to_json(costs)}});
+  } else {
+    std::string text = title(request) + "\n" + candidates_text(selection) + "\n";
+    text += wrap("choice: " + selection.reason, 0);
+    if (context.verbose)
+      for (const mechanisms::Candidate& candidate : selection.candidates)
+        text += wrap(fmt::format("{}: {}", candidate.implementation->name(), candidate.implementation->summary()), 0);
+    print(text + "\n" + to_text(costs));
+  }
+  if (selection.chosen != nullptr) return Exit::ok;
+  print_error("no implementation accepts this call", "the refusals above say what would work");
+  return Exit::not_supported;
+}
+
+}  // namespace
+
+Command explain_command() {
+  const auto o = std::make_shared<ExplainOptions>();
+  return {"explain",
+          "Show which implementation runs for a shape, who refuses and why, and the cost of both evaluation forms.",
+          {{"batch 1, 8 heads, 1024 tokens, head width 64", "saddle explain softmax --shape 1,8,1024,64"},
+           {"primal form against dual form", "saddle explain 'linear(elu1)' --shape 1,8,4096,64"},
+           {"the saving of pooled heads in a layer of width 512",
+            "saddle explain 'softmax+sh(1,1,2,2,4,4,8,8)' --shape 1,8,1024,64 --width 512"},
+           {"gradients, with padding, 300 keys for 100 queries",
+            "saddle explain attention_bn --shape 4,8,100,64 --keys 300 --padding --backward"}},
+          {{"attention", "", attention_help, &o->attention, true},
+           {"--shape", "B,H,N,D", "batch, heads, queries, head width", &o->shape, true},
+           {"--keys", "M", "number of keys; default N", &o->keys},
+           {"--value-width", "E", "width of the values; default D", &o->value_width},
+           {"--dtype", "TYPE", "element type; default f32", &o->dtype, false, {"f32", "f64", "bf16"}},
+           {"--width", "X", "model width of the layer; default H*D", &o->width},
+           {"--backward", "", "gradients are asked for", &o->backward},
+           {"--padding", "", "the call brings a key mask", &o->padding},
+           {"--mask", "", "the call brings a mask of queries by keys", &o->mask}},
+          [o](const Context& context) { return explain(*o, context); }};
+}
+
+}  // namespace saddle::cli

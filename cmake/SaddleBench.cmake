@@ -1,0 +1,15 @@
+# One executable per bench/*_bench.cpp; nothing here runs in the tests.
+include(${CMAKE_CURRENT_LIST_DIR}/SaddleLibsvm.cmake)
+find_package(benchmark QUIET CONFIG)
+file(GLOB bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*_bench.cpp)
+
+foreach(source IN LISTS bench_sources)
+  if(NOT benchmark_FOUND)
+    message(STATUS "Google Benchmark was not found: the benchmarks are not built")
+    break()
+  endif()
+  cmake_path(GET source STEM name)
+  add_executable(${name} ${source})
+  saddle_target_settings(${name})
+  target_link_libraries(${name} PRIVATE saddle::core saddle_libsvm fmt::fmt benchmark::benchmark benchmark::benchmark_main)
+endforeach()

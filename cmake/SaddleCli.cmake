@@ -1,0 +1,20 @@
+# The command line: cli/main.cpp and one file per subcommand. All but main.cpp is also linked into its tests.
+file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.cpp)
+list(FILTER cli_sources EXCLUDE REGEX "_test\\.cpp$|/main\\.cpp$")
+
+if(EXISTS ${PROJECT_SOURCE_DIR}/cli/main.cpp)
+  find_package(CLI11 REQUIRED CONFIG)
+  set(cli_libraries saddle::core CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json tomlplusplus::tomlplusplus)
+
+  add_executable(saddle_cli ${PROJECT_SOURCE_DIR}/cli/main.cpp)
+  set_target_properties(saddle_cli PROPERTIES OUTPUT_NAME saddle)
+  saddle_target_settings(saddle_cli)
+  target_link_libraries(saddle_cli PRIVATE ${cli_libraries})
+
+  if(cli_sources)
+    add_library(saddle_cli_objects OBJECT ${cli_sources})
+    saddle_target_settings(saddle_cli_objects)
+    target_link_libraries(saddle_cli_objects PUBLIC ${cli_libraries})
+    target_link_libraries(saddle_cli PRIVATE saddle_cli_objects)
+  endif()
+endif()

@@ -1,0 +1,11 @@
+# libsvm, an independent judge of the regression solver in tests and benchmarks; SADDLE_HAVE_LIBSVM says it is there.
+include_guard(GLOBAL)
+add_library(saddle_libsvm INTERFACE)
+find_path(SADDLE_LIBSVM_INCLUDE libsvm/svm.h)
+find_library(SADDLE_LIBSVM_LIBRARY svm)
+mark_as_advanced(SADDLE_LIBSVM_INCLUDE SADDLE_LIBSVM_LIBRARY)
+if(SADDLE_LIBSVM_INCLUDE AND SADDLE_LIBSVM_LIBRARY)
+  target_include_directories(saddle_libsvm SYSTEM INTERFACE ${SADDLE_LIBSVM_INCLUDE})
+  target_link_libraries(saddle_libsvm INTERFACE ${SADDLE_LIBSVM_LIBRARY})
+  target_compile_definitions(saddle_libsvm INTERFACE SADDLE_HAVE_LIBSVM)
+endif()

@@ -1,0 +1,81 @@
+# Tests: one executable per layer, the fuzz targets, and checks of the headers and the package.
+include(${CMAKE_CURRENT_LIST_DIR}/SaddleLibsvm.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/SaddleFuzz.cmake)
+if(NOT SADDLE_BUILD_TESTS)
+  return()
+endif()
+
+find_package(GTest REQUIRED CONFIG)
+find_package(rapidcheck REQUIRED CONFIG)
+include(GoogleTest)
+
+add_library(saddle_testing INTERFACE)
+target_link_libraries(saddle_testing INTERFACE
+  saddle::core saddle_libsvm GTest::gmock GTest::gtest GTest::gtest_main rapidcheck rapidcheck_gtest
+  fmt::fmt tomlplusplus::tomlplusplus nlohmann_json::nlohmann_json Eigen3::Eigen)
+target_compile_definitions(saddle_testing INTERFACE
+  SADDLE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SADDLE_BINARY_DIR="${PROJECT_BINARY_DIR}"
+  SADDLE_CLI="$<IF:$<TARGET_EXISTS:saddle_cli>,$<TARGET_FILE:$<IF:$<TARGET_EXISTS:saddle_cli>,saddle_cli,saddle_core>>,>")
+# Without these ccache would not cache units that use the precompiled header.
+target_compile_options(saddle_testing INTERFACE
+  $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+
+# gtest and rapidcheck take 5 s per unit; precompiled once and shared by all suites they take none.
+file(WRITE ${PROJECT_BINARY_DIR}/testing/empty.new "")
+file(COPY_FILE ${PROJECT_BINARY_DIR}/testing/empty.new ${PROJECT_BINARY_DIR}/testing/empty.cpp ONLY_IF_DIFFERENT)
+add_library(saddle_test_pch OBJECT ${PROJECT_BINARY_DIR}/testing/empty.cpp)
+saddle_target_settings(saddle_test_pch)
+target_link_libraries(saddle_test_pch PRIVATE saddle_testing)
+target_precompile_headers(saddle_test_pch PRIVATE <gmock/gmock.h> <gtest/gtest.h> <rapidcheck.h> <rapidcheck/gtest.h>)
+
+# saddle_add_suite(<name> <source>...) builds <name>_test and registers its cases with ctest as <name>.<suite>.<case>.
+function(saddle_add_suite name)
+  if(NOT ARGN)
+    return()
+  endif()
+  add_executable(${name}_test ${ARGN})
+  saddle_target_settings(${name}_test)
+  target_link_libraries(${name}_test PRIVATE saddle_testing)
+  target_precompile_headers(${name}_test REUSE_FROM saddle_test_pch)
+  # Discovered when ctest starts, so that the environment of a test preset holds for that too.
+  gtest_discover_tests(${name}_test TEST_PREFIX ${name}. NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
+    PROPERTIES LABELS ${name} TIMEOUT 600)
+endfunction()
+
+foreach(layer base primal kernels io mechanisms)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/saddle/${layer}/*_test.cpp)
+  if(layer STREQUAL "mechanisms")
+    foreach(folder IN LISTS SADDLE_EXTRA_MECHANISMS)
+      file(GLOB extra CONFIGURE_DEPENDS ${folder}/*_test.cpp)
+      list(APPEND sources ${extra})
+    endforeach()
+  endif()
+  saddle_add_suite(${layer} ${sources})
+endforeach()
+
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*_test.cpp)
+if(TARGET saddle_cli_objects)
+  saddle_add_suite(cli ${sources})
+  if(TARGET cli_test)
+    target_link_libraries(cli_test PRIVATE saddle_cli_objects)
+  endif()
+endif()
+
+# tests/<suite>/: a folder with *_test.cpp is a suite; its other sources are helpers of that suite.
+file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/tests/*_test.cpp)
+list(FILTER sources EXCLUDE REGEX "^(consumer|extra|fuzz)/")
+set(suites ${sources})
+list(FILTER suites INCLUDE REGEX "/")
+list(TRANSFORM suites REPLACE "/.*" "")
+list(REMOVE_DUPLICATES suites)
+foreach(suite IN LISTS suites)
+  file(GLOB_RECURSE members CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${suite}/*.cpp)
+  saddle_add_suite(${suite} ${members})
+endforeach()
+foreach(suite cli e2e)
+  if(TARGET ${suite}_test AND TARGET saddle_cli)
+    add_dependencies(${suite}_test saddle_cli)
+  endif()
+endforeach()
+
+include(${CMAKE_CURRENT_LIST_DIR}/SaddlePackageTests.cmake)

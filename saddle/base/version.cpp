@@ -1,0 +1,7 @@
+#include "saddle/version.hpp"
+
+namespace saddle {
+
+const char* version() { return SADDLE_VERSION; }
+
+}  // namespace saddle

@@ -1,0 +1,30 @@
+#include "saddle/kernels/implementation.hpp"
+
+#include "saddle/kernels/reference/reference.hpp"
+
+namespace saddle::kernels {
+
+Implementation::~Implementation() = default;
+
+Request request_of(const primal::Call& call, const primal::Outputs& outputs) {
+  Request request{call.attention, call.dims(), call.dtype()};
+  request.key_mask = static_cast<bool>(call.key_mask);
+  request.mask = static_cast<bool>(call.mask);
+  request.weights = static_cast<bool>(outputs.weights);
+  request.lse = static_cast<bool>(outputs.lse);
+  request.column_sums = static_cast<bool>(outputs.column_sums);
+  return request;
+}
+
+Request request_of(const primal::Call& call, const primal::Gradients&) {
+  Request request = request_of(call, primal::Outputs{});
+  request.backward = true;
+  return request;
+}
+
+const std::vector<const Implementation*>& generic_implementations() {
+  static const std::vector<const Implementation*> list{&primal_reference(), &dual_reference()};
+  return list;
+}
+
+}  // namespace saddle::kernels

@@ -1,0 +1,137 @@
+#include "saddle/mechanisms/golden.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "saddle/base/error.hpp"
+#include "saddle/base/text.hpp"
+#include "saddle/mechanisms/registry.hpp"
+
+namespace saddle::mechanisms {
+
+namespace {
+
+std::vector<GoldenCheck> all_checks() {
+  std::vector<GoldenCheck> checks{{"svr", check_svr}};
+  for (const Mechanism* mechanism : all())
+    checks.insert(checks.end(), mechanism->golden.begin(), mechanism->golden.end());
+  return checks;
+}
+
+nlohmann::json json_value(const std::string& key, const std::string& text) {
+  const auto value = nlohmann::json::parse(text, nullptr, false);
+  if (value.is_discarded()) throw DataError("", 0, 0, "metadata '" + key + "' is not a JSON value: '" + text + "'");
+  return value;
+}
+
+}  // namespace
+
+bool GoldenReport::passed() const {
+  const bool ran = std::any_of(results.begin(), results.end(), [](const auto& r) { return r.refusals.empty(); });
+  return problem.empty() && ran && std::all_of(results.begin(), results.end(), [](const auto& r) { return r.passed; });
+}
+
+std::string GoldenMetadata::text(const std::string& key, const std::string& fallback) const {
+  const auto found = values_.find(key);
+  return found == values_.end() ? fallback : found->second;
+}
+
+double GoldenMetadata::number(const std::string& key, double fallback) const {
+  if (!has(key)) return fallback;
+  const auto value = json_value(key, text(key, ""));
+  if (!value.is_number()) throw DataError("", 0, 0, "metadata '" + key + "' must be a number, found " + value.dump());
+  return value.get<double>();
+}
+
+Index GoldenMetadata::integer(const std::string& key, Index fallback) const {
+  return static_cast<Index>(std::llround(number(key, static_cast<double>(fallback))));
+}
+
+bool GoldenMetadata::flag(const std::string& key, bool fallback) const {
+  if (!has(key)) return fallback;
+  std::string word = text(key, "");
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return word == "true" || word == "1";
+}
+
+std::vector<Index> GoldenMetadata::list(const std::string& key) const {
+  if (!has(key)) return {};
+  const auto value = json_value(key, text(key, ""));
+  if (!value.is_array()) throw DataError("", 0, 0, "metadata '" + key + "' must be a list, found " + value.dump());
+  return value.get<std::vector<Index>>();
+}
+
+const Tensor& golden_tensor(const TensorFile& golden, const std::string& name) {
+  const auto found = golden.tensors.find(name);
+  if (found == golden.tensors.end()) throw DataError("", 0, 0, "the case has no tensor '" + name + "'");
+  return found->second;
+}
+
+double golden_error(const Tensor& computed, const Tensor& expected) {
+  if (computed.shape() != expected.shape()) return std::numeric_limits<double>::infinity();
+  double difference = 0, scale = 1;
+  for (Index i = 0; i < expected.size(); ++i) {
+    const double a = computed.at(i), b = expected.at(i);
+    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    const double off = std::fabs(a - b);
+    if (!is_floating(expected.dtype()) || !std::isfinite(off)) return std::numeric_limits<double>::infinity();
+    difference = std::max(difference, off);
+  }
+  for (Index i = 0; i < expected.size(); ++i)
+    if (std::isfinite(expected.at(i))) scale = std::max(scale, std::fabs(expected.at(i)));
+  return difference / scale;
+}
+
+void GoldenComparison::compare(const std::string& name, const Tensor& computed, const Tensor& expected,
+                               double tolerance) {
+  require(name, golden_error(computed, expected), tolerance);
+}
+
+void GoldenComparison::require(const std::string& name, double value, double limit) {
+  const bool first = result_.worst_tensor.empty();
+  if (first || !(value / limit <= result_.error / result_.tolerance)) {
+    result_.worst_tensor = name;
+    result_.error = value;
+    result_.tolerance = limit;
+  }
+  if (!(value <= limit)) result_.passed = false;
+}
+
+void GoldenComparison::fail(const std::string& problem) {
+  result_.passed = false;
+  result_.worst_tensor = problem;
+  result_.error = std::numeric_limits<double>::infinity();
+  result_.tolerance = 1;
+}
+
+std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const GoldenCheck& check : all_checks()) names.push_back(check.mechanism);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+GoldenReport check_golden(const TensorFile& golden, const std::string& file, DType dtype) {
+  const GoldenMetadata metadata(golden);
+  GoldenReport report;
+  const std::string mechanism = metadata.text("mechanism", "");
+  try {
+    const auto checks = all_checks();
+    const auto found =
+        std::find_if(checks.begin(), checks.end(), [&](const GoldenCheck& c) { return c.mechanism == mechanism; });
+    if (found == checks.end())
+      report.problem = mechanism.empty() ? "the case has no metadata 'mechanism'"
+                                         : "unknown mechanism '" + mechanism + "', known are " + join(golden_names());
+    else
+      report = found->check(golden, dtype);
+  } catch (const Error& error) {
+    report.problem = error.what();
+  }
+  report.mechanism = mechanism;
+  report.name = metadata.text("case", file);
+  return report;
+}
+
+}  // namespace saddle::mechanisms

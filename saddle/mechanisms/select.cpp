@@ -1,0 +1,84 @@
+#include "saddle/mechanisms/select.hpp"
+
+#include <fmt/format.h>
+
+#include "saddle/base/error.hpp"
+#include "saddle/base/log.hpp"
+#include "saddle/base/text.hpp"
+#include "saddle/primal/written.hpp"
+
+namespace saddle::mechanisms {
+
+namespace {
+
+std::string shape_text(const Dims& d) {
+  return fmt::format("B={} H={} N={} M={} D={} E={}", d.B, d.H, d.N, d.M, d.D, d.E);
+}
+
+// The implementation to run; a slow one is never chosen silently.
+const kernels::Implementation& chosen(const kernels::Request& request) {
+  const Selection selection = select(request);
+  if (selection.chosen == nullptr) {
+    std::vector<std::string> refusals;
+    for (const Candidate& candidate : selection.candidates)
+      for (const std::string& refusal : candidate.refusals)
+        refusals.push_back(fmt::format("{}: {}", candidate.implementation->name(), refusal));
+    throw NotSupported(fmt::format("[{}] no implementation accepts this call\n{}", primal::to_text(request.attention),
+                                   explain(request, selection)),
+                       refusals);
+  }
+  return *selection.chosen;
+}
+
+}  // namespace
+
+Selection select(const kernels::Request& request) {
+  Selection selection;
+  const Candidate* best = nullptr;
+  for (const kernels::Implementation* implementation : kernels::generic_implementations()) {
+    Candidate candidate{implementation, implementation->refusals(request), {}};
+    if (candidate.refusals.empty()) candidate.estimate = implementation->estimate(request);
+    selection.candidates.push_back(std::move(candidate));
+  }
+  for (const Candidate& candidate : selection.candidates)
+    if (candidate.refusals.empty() && (best == nullptr || candidate.estimate.seconds < best->estimate.seconds))
+      best = &candidate;
+  if (best == nullptr) {
+    selection.reason = "every implementation refuses";
+    return selection;
+  }
+  selection.chosen = best->implementation;
+  selection.reason = fmt::format("'{}' has the lowest predicted time of those that accept", best->implementation->name());
+  return selection;
+}
+
+std::string explain(const kernels::Request& request, const Selection& selection) {
+  std::string text = fmt::format("{}  {}  {}{}\n", primal::to_text(request.attention), shape_text(request.dims),
+                                 to_string(request.dtype), request.backward ? "  forward and backward" : "  forward");
+  for (const Candidate& candidate : selection.candidates) {
+    const bool runs = candidate.implementation == selection.chosen;
+    text += fmt::format("{} {:<10} {:<7} ", runs ? "*" : " ", candidate.implementation->name(),
+                        to_string(candidate.implementation->isa()));
+    if (candidate.refusals.empty())
+      text += fmt::format("{:.3g} s predicted, {:.4g} multiply-adds, {:.4g} exps, {:.4g} bytes extra\n",
+                          candidate.estimate.seconds, candidate.estimate.cost.multiply_adds,
+                          candidate.estimate.cost.exps, candidate.estimate.memory);
+    else
+      text += "refuses: " + join(candidate.refusals, "; ") + "\n";
+  }
+  return text + "choice: " + selection.reason + "\n";
+}
+
+void forward(const primal::Call& call, const primal::Outputs& outputs) {
+  validate(call);
+  validate(call, outputs);
+  chosen(kernels::request_of(call, outputs)).forward(call, outputs);
+}
+
+void backward(const primal::Call& call, const primal::Gradients& gradients) {
+  validate(call);
+  validate(call, gradients);
+  chosen(kernels::request_of(call, gradients)).backward(call, gradients);
+}
+
+}  // namespace saddle::mechanisms

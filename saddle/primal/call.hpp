@@ -1,0 +1,52 @@
+// One call of a declared attention: the value, the data, what comes out, and the gradients.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "saddle/base/export.hpp"
+#include "saddle/base/tensor.hpp"
+#include "saddle/primal/attention.hpp"
+
+namespace saddle::primal {
+
+struct Call {
+  Attention attention;
+  TensorView q;                                 // [B,H,N,D]
+  TensorView k;                                 // [B,H,M,D]
+  TensorView v;                                 // [B,H,M,E]
+  TensorView key_mask;                          // [B,M], optional: keys that exist
+  TensorView mask;                              // [B,H,N,M], optional: keys a query sees; zero strides broadcast
+  TensorView skip;                              // [B,H,N,E], with residual: r(x), added to the output
+  std::map<std::string, TensorView> parameters;  // beta [1|H], kernel [1|H,..], bias [1|H,E]; absent: initial values
+
+  SADDLE_API Dims dims() const;
+  DType dtype() const { return q.dtype; }
+};
+
+struct Outputs {
+  TensorView y;            // [B,H,N,E]
+  TensorView weights;      // [B,H,N,K], optional; K the largest key count of a head, 0 where a head has fewer
+  TensorView lse;          // [B,H,N], optional: log of the row sum, -inf for a row that sees nothing
+  TensorView column_sums;  // [B,H,K], optional: attention each key receives
+};
+
+struct Gradients {
+  TensorView dy;           // [B,H,N,E], given
+  TensorView dq, dk, dv;   // shapes of q, k, v; each optional
+  TensorView dskip;        // [B,H,N,E], optional
+  std::map<std::string, TensorView> parameters;  // shapes of the parameters; each optional
+};
+
+// The largest number of keys over the heads, K.
+SADDLE_API Index weight_columns(const Attention& attention, const Dims& dims);
+
+// Throws InvalidArgument when shapes, dtypes or the declaration do not fit together.
+SADDLE_API void validate(const Call& call);
+SADDLE_API void validate(const Call& call, const Outputs& outputs);
+SADDLE_API void validate(const Call& call, const Gradients& gradients);
+
+// The parameter of one head as numbers: the one given with the call, or its initial value.
+SADDLE_API std::vector<double> parameter_of(const Call& call, const std::string& name, Index head);
+
+}  // namespace saddle::primal

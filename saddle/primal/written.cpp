@@ -1,0 +1,413 @@
+#include "saddle/primal/written.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "saddle/base/error.hpp"
+#include "saddle/base/text.hpp"
+#include "saddle/primal/option_text.hpp"
+
+namespace saddle::primal {
+
+namespace {
+
+// Where in the text something is wrong; parse() turns it into the error the user sees.
+struct Mistake {
+  std::size_t position;
+  std::string message, hint;
+};
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
+  const std::string close = nearest(word, known);
+  return close.empty() ? "" : fmt::format("did you mean '{}'?", close);
+}
+
+class Lexer {
+ public:
+  explicit Lexer(std::string_view text) : text_(text) {}
+
+  std::size_t position() const { return at_ + 1; }
+  bool done() { return skip_space(), at_ == text_.size(); }
+  bool accept(char c) {
+    if (done() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  // A part's name; hyphens are read as underscores.
+  std::string name(std::string_view expected) {
+    done();
+    const std::size_t start = at_;
+    while (at_ < text_.size() && (is_word(text_[at_]) || text_[at_] == '-')) ++at_;
+    if (start == at_) throw Mistake{position(), fmt::format("expected {}, found {}", expected, found()), ""};
+    std::string word(text_.substr(start, at_ - start));
+    std::replace(word.begin(), word.end(), '-', '_');
+    return word;
+  }
+  // Everything up to the next , = ) ( with spaces trimmed.
+  std::string scalar() {
+    done();
+    const std::size_t start = at_;
+    while (at_ < text_.size() && std::string_view(",=()").find(text_[at_]) == std::string_view::npos) ++at_;
+    std::string word(text_.substr(start, at_ - start));
+    word.erase(word.find_last_not_of(" \t\n") + 1);
+    if (word.empty()) throw Mistake{start + 1, fmt::format("expected a value, found {}", found()), ""};
+    return word;
+  }
+  std::string found() { return done() ? "the end" : fmt::format("'{}'", text_[at_]); }
+
+ private:
+  static bool is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  }
+  void skip_space() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n')) ++at_;
+  }
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+Argument read_argument(Lexer& in) {
+  in.done();
+  Argument argument{"", "", in.position()};
+  argument.value = in.scalar();
+  if (in.accept('=')) {
+    argument.key = std::move(argument.value);
+    argument.value = in.scalar();
+  }
+  return argument;
+}
+
+std::vector<Term> read_terms(std::string_view text) {
+  Lexer in(text);
+  std::vector<Term> terms;
+  do {
+    in.done();
+    Term term{"", {}, in.position()};
+    term.name = in.name(terms.empty() ? "a kernel or a mechanism" : "a part after '+'");
+    if (in.accept('(')) {
+      if (!in.accept(')')) {
+        do term.arguments.push_back(read_argument(in));
+        while (in.accept(','));
+        if (!in.accept(')')) throw Mistake{in.position(), fmt::format("expected ',' or ')', found {}", in.found()), ""};
+      }
+    }
+    terms.push_back(std::move(term));
+  } while (in.accept('+'));
+  if (!in.done()) throw Mistake{in.position(), fmt::format("expected '+' or the end, found {}", in.found()), ""};
+  return terms;
+}
+
+template <class P>
+std::vector<std::string> option_names() {
+  std::vector<std::string> names;
+  P part;
+  P::options(part, [&](const OptionInfo& info, auto&) { names.emplace_back(info.name); });
+  return names;
+}
+
+// Sets the option called `key` of a part from text.
+template <class P>
+void assign(P& part, const std::string& key, const Argument& argument) {
+  P::options(part, [&]<class T>(const OptionInfo& info, T& field) {
+    if (info.name != key) return;
+    if (!decode(argument.value, field))
+      throw Mistake{argument.position,
+                    fmt::format("{}: option '{}' takes {}, found '{}'", P::name, key, kind_of(field), argument.value),
+                    did_you_mean(argument.value, words_of<T>())};
+  });
+}
+
+// Positional arguments fill the options in order; a list option takes all that are left.
+template <class P>
+P make(const Term& term) {
+  P part;
+  const auto names = option_names<P>();
+  std::vector<std::string> given;
+  std::string list_option;
+  P::options(part, [&]<class T>(const OptionInfo& info, T&) {
+    if constexpr (std::is_same_v<T, std::vector<Index>>) list_option = info.name;
+  });
+  std::size_t next = 0;
+  std::string list;
+  for (const Argument& argument : term.arguments) {
+    std::string key = argument.key;
+    if (key.empty()) {
+      if (next == names.size())
+        throw Mistake{argument.position,
+                      fmt::format("{}: found a value '{}' too many, it takes {}", P::name, argument.value,
+                                  names.empty() ? "no options" : fmt::format("{}", fmt::join(names, ", "))),
+                      ""};
+      key = names[next];
+      if (key == list_option) {
+        list += (list.empty() ? "" : ",") + argument.value;
+        assign(part, key, {key, list, argument.position});
+        continue;
+      }
+      ++next;
+    }
+    if (std::find(names.begin(), names.end(), key) == names.end())
+      throw Mistake{argument.position,
+                    fmt::format("{}: unknown option '{}', expected {}", P::name, key,
+                                names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))),
+                    did_you_mean(key, names)};
+    if (std::find(given.begin(), given.end(), key) != given.end() || (key == list_option && !list.empty()))
+      throw Mistake{argument.position, fmt::format("{}: option '{}' is given twice", P::name, key), ""};
+    given.push_back(key);
+    assign(part, key, argument);
+  }
+  return part;
+}
+
+// Calls visit.operator()<P>(role) for every part there is.
+template <class Visit>
+void for_each_part(Visit&& visit) {
+  const auto alternatives = [&]<class... P>(std::string_view role, const std::variant<P...>*) {
+    (visit.template operator()<P>(role), ...);
+  };
+  alternatives("kernel", static_cast<Kernel*>(nullptr));
+  alternatives("normaliser", static_cast<Normaliser*>(nullptr));
+  alternatives("transform", static_cast<Transform*>(nullptr));
+  visit.template operator()<Pooling>("reduction");
+  alternatives("keys", static_cast<KeySet*>(nullptr));
+  visit.template operator()<Bias>("offset");
+  visit.template operator()<Residual>("offset");
+}
+
+std::vector<std::string> part_names(std::string_view role = {}) {
+  std::vector<std::string> names;
+  for_each_part([&]<class P>(std::string_view r) {
+    if (role.empty() || role == r) names.emplace_back(P::name);
+  });
+  return names;
+}
+
+// Builds the value term by term.
+class Builder {
+ public:
+  explicit Builder(const Presets& presets) : presets_(presets) {}
+
+  void first(const Term& term) {
+    if (std::find(presets_.names.begin(), presets_.names.end(), term.name) != presets_.names.end() &&
+        !has_kernel(term.name)) {
+      value_ = presets_.resolve(term);
+      has_kernel_ = normaliser_given_ = true;
+      return;
+    }
+    if (term.name == "cosine") {  // the dot product of unit vectors
+      if (!term.arguments.empty()) throw Mistake{term.arguments[0].position, "cosine takes no options", ""};
+      value_.kernel = Dot{};
+      value_.transforms = {L2{}};
+      has_kernel_ = true;
+      return;
+    }
+    if (!has_kernel(term.name)) {
+      std::vector<std::string> known = part_names("kernel");
+      known.emplace_back("cosine");
+      known.insert(known.end(), presets_.names.begin(), presets_.names.end());
+      const auto all = part_names();
+      const bool misplaced = std::find(all.begin(), all.end(), term.name) != all.end();
+      throw Mistake{term.position,
+                    fmt::format("{} '{}', expected a kernel or a mechanism first: {}",
+                                misplaced ? "found the part" : "unknown name", term.name, fmt::join(known, ", ")),
+                    misplaced ? fmt::format("write softmax+{}", term.name) : did_you_mean(term.name, known)};
+    }
+    add(term);
+  }
+
+  void add(const Term& term) {
+    bool known = false;
+    for_each_part([&]<class P>(std::string_view) {
+      if (!known && P::name == term.name) {
+        known = true;
+        put(make<P>(term), term);
+      }
+    });
+    if (!known && term.name == "full") {
+      if (!term.arguments.empty()) throw Mistake{term.arguments[0].position, "full takes no options", ""};
+      return;
+    }
+    if (!known) {
+      auto names = part_names();
+      std::erase_if(names, [](const std::string& name) { return has_kernel(name); });
+      throw Mistake{term.position,
+                    fmt::format("unknown part '{}', expected one of {}", term.name, fmt::join(names, ", ")),
+                    did_you_mean(term.name, names)};
+    }
+  }
+
+  Attention finish() && {
+    if (!normaliser_given_) value_.normaliser = default_normaliser(value_.kernel);
+    validate(value_);
+    return std::move(value_);
+  }
+
+ private:
+  static bool has_kernel(const std::string& name) {
+    const auto kernels = part_names("kernel");
+    return std::find(kernels.begin(), kernels.end(), name) != kernels.end();
+  }
+
+  template <class P>
+  void put(P part, const Term& term) {
+    const auto once = [&](bool present, std::string_view what) {
+      if (present) throw Mistake{term.position, fmt::format("'{}' is a second {}", term.name, what), "keep one of them"};
+    };
+    if constexpr (std::is_constructible_v<Kernel, P>) {
+      once(has_kernel_, "kernel");
+      value_.kernel = part;
+      has_kernel_ = true;
+    } else if constexpr (std::is_constructible_v<Normaliser, P>) {
+      once(normaliser_written_, "normaliser");
+      value_.normaliser = part;
+      normaliser_given_ = normaliser_written_ = true;
+    } else if constexpr (std::is_constructible_v<Transform, P>) {
+      value_.transforms.push_back(part);
+    } else if constexpr (std::is_same_v<P, Pooling>) {
+      once(value_.pooling.has_value(), "reduction");
+      value_.pooling = std::move(part);
+    } else if constexpr (std::is_constructible_v<KeySet, P>) {
+      value_.keys.push_back(part);
+    } else if constexpr (std::is_same_v<P, Bias>) {
+      once(value_.bias.has_value(), "bias");
+      value_.bias = part;
+    } else {
+      once(value_.residual.has_value(), "residual");
+      value_.residual = part;
+    }
+  }
+
+  const Presets& presets_;
+  Attention value_;
+  bool has_kernel_ = false, normaliser_given_ = false, normaliser_written_ = false;
+};
+
+Attention build_terms(const std::vector<Term>& terms, const Presets& presets) {
+  if (terms.empty()) throw Mistake{0, "expected a kernel or a mechanism, found nothing", ""};
+  Builder builder(presets);
+  builder.first(terms[0]);
+  for (std::size_t t = 1; t < terms.size(); ++t) builder.add(terms[t]);
+  return std::move(builder).finish();
+}
+
+[[noreturn]] void report(const Mistake& mistake, std::string_view text) {
+  const std::string where = mistake.position > 0 ? fmt::format("attention '{}', position {}: ", text, mistake.position)
+                            : text.empty()       ? "attention: "
+                                                 : fmt::format("attention '{}': ", text);
+  throw InvalidArgument(where + mistake.message + (mistake.hint.empty() ? "" : "; " + mistake.hint), mistake.hint);
+}
+
+template <class P>
+std::string print(const P& part) {
+  std::vector<std::string> written;
+  const P defaults;
+  std::vector<std::string> default_texts;
+  P::options(defaults, [&](const OptionInfo&, const auto& field) { default_texts.push_back(encode(field)); });
+  std::size_t option = 0;
+  P::options(part, [&](const OptionInfo& info, const auto& field) {
+    const std::string text = encode(field);
+    if (info.written == Written::positional) {
+      if (!text.empty()) written.push_back(text);
+    } else if (text != default_texts[option]) {
+      written.push_back(fmt::format("{}={}", info.name, text));
+    }
+    ++option;
+  });
+  return written.empty() ? std::string(P::name) : fmt::format("{}({})", P::name, fmt::join(written, ","));
+}
+
+}  // namespace
+
+std::vector<Term> parse_terms(std::string_view text) {
+  try {
+    return read_terms(text);
+  } catch (const Mistake& mistake) {
+    report(mistake, text);
+  }
+}
+
+Attention parse(std::string_view text, const Presets& presets) {
+  try {
+    return build_terms(read_terms(text), presets);
+  } catch (const Mistake& mistake) {
+    report(mistake, text);
+  } catch (const InvalidArgument& error) {
+    if (std::string_view(error.what()).starts_with("attention '")) throw;
+    throw InvalidArgument(fmt::format("attention '{}': {}", text, error.what()), error.hint());
+  }
+}
+
+Attention build(const std::vector<Term>& terms, const Presets& presets) {
+  try {
+    return build_terms(terms, presets);
+  } catch (const Mistake& mistake) {
+    report(mistake, "");
+  }
+}
+
+Attention build_preset(std::string_view composition, const Term& preset) {
+  auto terms = read_terms(composition);
+  std::vector<std::string> known;
+  const auto has_option = [&](const Term& term, const std::string& option) {
+    for (const PartHelp& part : all_parts())
+      if (part.name == term.name)
+        for (const OptionHelp& o : part.options) {
+          known.push_back(o.name);
+          if (o.name == option) return true;
+        }
+    return false;
+  };
+  std::vector<Argument> positional;
+  for (const Argument& argument : preset.arguments) {
+    if (argument.key.empty()) {
+      positional.push_back(argument);
+      continue;
+    }
+    auto target = std::find_if(terms.begin(), terms.end(), [&](const Term& t) { return has_option(t, argument.key); });
+    if (target == terms.end()) {
+      report({argument.position,
+              fmt::format("{}: unknown option '{}', expected {}", preset.name, argument.key, fmt::join(known, ", ")),
+              did_you_mean(argument.key, known)},
+             "");
+    }
+    target->arguments.push_back(argument);
+  }
+  auto& last = terms.back().arguments;
+  last.insert(last.begin(), positional.begin(), positional.end());
+  return build(terms);
+}
+
+std::string to_text(const Attention& attention) {
+  std::vector<std::string> parts;
+  const auto add = [&](const auto& variant) {
+    parts.push_back(std::visit([](const auto& part) { return print(part); }, variant));
+  };
+  add(attention.kernel);
+  if (attention.normaliser != default_normaliser(attention.kernel)) add(attention.normaliser);
+  for (const Transform& transform : attention.transforms) add(transform);
+  if (attention.pooling) parts.push_back(print(*attention.pooling));
+  for (const KeySet& keys : attention.keys) add(keys);
+  if (attention.bias) parts.push_back(print(*attention.bias));
+  if (attention.residual) parts.push_back(print(*attention.residual));
+  return fmt::format("{}", fmt::join(parts, "+"));
+}
+
+const std::vector<PartHelp>& all_parts() {
+  static const std::vector<PartHelp> parts = [] {
+    std::vector<PartHelp> list;
+    for_each_part([&]<class P>(std::string_view role) {
+      PartHelp help{std::string(role), std::string(P::name), std::string(P::help), {}};
+      const P defaults;
+      P::options(defaults, [&](const OptionInfo& info, const auto& field) {
+        help.options.push_back({std::string(info.name), kind_of(field), encode(field), std::string(info.help)});
+      });
+      list.push_back(std::move(help));
+    });
+    return list;
+  }();
+  return parts;
+}
+
+}  // namespace saddle::primal
