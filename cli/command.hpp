@@ -18,6 +18,7 @@ enum Exit : int { ok = 0, failed = 1, usage = 2, bad_data = 3, not_supported = 4
 struct Context {
   bool json = false;
   bool verbose = false;
+  bool quiet = false;
 };
 
 struct Option {

@@ -14,7 +14,7 @@
 #include "saddle/base/error.hpp"
 #include "saddle/base/parallel.hpp"
 #include "saddle/version.hpp"
-#include "self_test.hpp"
+#include "self_check.hpp"
 
 namespace saddle::cli {
 
@@ -64,7 +64,7 @@ Json dependencies() {
           {"CLI11", CLI11_VERSION}};
 }
 
-std::vector<std::string> hints(const Isas& isa, const std::vector<SelfTest>& tests) {
+std::vector<std::string> hints(const Isas& isa, const std::vector<SelfCheck>& tests) {
   std::vector<std::string> list;
   if (!isa.problem.empty()) list.push_back(isa.problem);
   if (isa.problem.empty() && isa.used < isa.machine)
@@ -76,12 +76,12 @@ std::vector<std::string> hints(const Isas& isa, const std::vector<SelfTest>& tes
 #ifndef NDEBUG
   list.push_back("this is not an optimised build; configure with CMAKE_BUILD_TYPE=Release for speed");
 #endif
-  for (const SelfTest& test : tests)
+  for (const SelfCheck& test : tests)
     if (!test.passed) list.push_back(fmt::format("{}: {}", test.name, test.hint));
   return list;
 }
 
-void print_text(const Isas& isa, const std::vector<SelfTest>& tests, const std::vector<std::string>& advice) {
+void print_text(const Isas& isa, const std::vector<SelfCheck>& tests, const std::vector<std::string>& advice) {
   const Cpu& c = cpu();
   const auto cache = [](Index bytes) {
     return bytes > 0 ? fmt::format("{} kB", bytes / 1024) : std::string("unknown");
@@ -94,7 +94,8 @@ void print_text(const Isas& isa, const std::vector<SelfTest>& tests, const std::
   fact("version", version());
   fact("compiler", compiler());
   std::string used;
-  for (const auto& [name, number] : dependencies().items())
+  const Json parts = dependencies();
+  for (const auto& [name, number] : parts.items())
     used += (used.empty() ? "" : ", ") + name + " " + number.get<std::string>();
   fact("built with", used);
   text += bold("machine") + "\n";
@@ -105,7 +106,7 @@ void print_text(const Isas& isa, const std::vector<SelfTest>& tests, const std::
                           isa.limit.empty() ? "" : fmt::format(" (SADDLE_MAX_ISA={})", isa.limit)));
   fact("AMX", amx_text());
   text += bold("self test") + "\n";
-  for (const SelfTest& test : tests)
+  for (const SelfCheck& test : tests)
     text += fmt::format("  {}  {}{}\n", test.passed ? green("ok  ") : red("fail"), test.name,
                         test.detail.empty() ? "" : fmt::format(" ({})", test.detail));
   if (!advice.empty()) text += bold("hints") + "\n";
@@ -115,14 +116,14 @@ void print_text(const Isas& isa, const std::vector<SelfTest>& tests, const std::
 
 int doctor(const Context& context) {
   const Isas isa = isas();
-  const std::vector<SelfTest> tests = self_tests();
+  const std::vector<SelfCheck> tests = self_checks();
   const std::vector<std::string> advice = hints(isa, tests);
   bool sound = isa.problem.empty();
-  for (const SelfTest& test : tests) sound &= test.passed;
+  for (const SelfCheck& test : tests) sound &= test.passed;
   if (context.json) {
     const Cpu& c = cpu();
     Json results = Json::array();
-    for (const SelfTest& test : tests)
+    for (const SelfCheck& test : tests)
       results.push_back({{"name", test.name}, {"passed", test.passed}, {"detail", test.detail}});
     print_json(
         "saddle.doctor/1",

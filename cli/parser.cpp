@@ -21,7 +21,6 @@ namespace {
 // Values of the options that every command has.
 struct Common {
   Context context;
-  bool quiet = false;
   std::string log_file;
   Index threads = 0;
 };
@@ -30,7 +29,7 @@ std::vector<Option> common_options(Common& common) {
   return {{"--json", "", "print one JSON document instead of text", &common.context.json},
           {"--threads", "COUNT", "threads to use; default all cores", &common.threads},
           {"-v,--verbose", "", "say more", &common.context.verbose},
-          {"-q,--quiet", "", "only errors on stderr", &common.quiet},
+          {"-q,--quiet", "", "only errors on stderr", &common.context.quiet},
           {"--log-file", "FILE", "append all messages to this file as well", &common.log_file}};
 }
 
@@ -38,7 +37,7 @@ void apply(const Common& common) {
   if (common.threads < 0 || common.threads > 1024)
     throw InvalidArgument("--threads takes 0 (all cores) to 1024, found " + std::to_string(common.threads));
   set_threads(static_cast<int>(common.threads));
-  set_log_level(common.quiet ? LogLevel::error : common.context.verbose ? LogLevel::debug : LogLevel::info);
+  set_log_level(common.context.quiet ? LogLevel::error : common.context.verbose ? LogLevel::debug : LogLevel::info);
   set_log_file(common.log_file);
 }
 
@@ -125,7 +124,7 @@ int run(const Command& root, std::vector<std::string> words) {
     for (const Option& option : options) add_option(app, option);
     app.set_version_flag("--version", std::string("saddle ") + version());
     try {
-      app.parse({words.rbegin(), words.rend()});  // CLI11 takes them from the back
+      app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back
     } catch (const CLI::CallForHelp&) {
       print(app.help());
       return Exit::ok;

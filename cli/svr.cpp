@@ -209,7 +209,10 @@ int solve(const SvrArguments& arguments, const Context& context) {
     print_json("saddle.svr.solve/1", document);
   } else {
     const std::string text = report_text(report, context.verbose);
-    csv_on_stdout ? print_message(text) : print(text);
+    if (!csv_on_stdout)
+      print(text);
+    else if (!context.quiet)
+      print_message(text);
   }
   if (report.fit.solution.converged()) return Exit::ok;
   print_error("the regression did not converge for every target",

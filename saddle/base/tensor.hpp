@@ -94,9 +94,8 @@ Array<double, Rank> to_double(const TensorView& from) {
 template <int Rank>
 void from_double(const Array<double, Rank>& from, const TensorView& to) {
   if (Shape(from.shape().begin(), from.shape().end()) != to.shape)
-    throw InvalidArgument("cannot copy values of shape " +
-                          to_string(Shape(from.shape().begin(), from.shape().end())) + " into a tensor of shape " +
-                          to_string(to.shape));
+    throw InvalidArgument("cannot copy values of shape " + to_string(Shape(from.shape().begin(), from.shape().end())) +
+                          " into a tensor of shape " + to_string(to.shape));
   detail::copy_from_double(from.data(), to);
 }
 

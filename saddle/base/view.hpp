@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -19,8 +20,7 @@ struct View {
   std::array<Index, Rank> stride{};
 
   template <class... I>
-    requires(sizeof...(I) == Rank)
-  T& operator()(I... i) const {
+  requires(sizeof...(I) == Rank) T& operator()(I... i) const {
     Index offset = 0;
     int axis = 0;
     ((offset += static_cast<Index>(i) * stride[axis++]), ...);
@@ -28,20 +28,14 @@ struct View {
   }
 
   // The sub-view at index i of the first dimension.
-  View<T, Rank - 1> operator[](Index i) const
-    requires(Rank > 1)
-  {
+  View<T, Rank - 1> operator[](Index i) const requires(Rank > 1) {
     View<T, Rank - 1> sub;
     sub.data = data + i * stride[0];
     std::copy(shape.begin() + 1, shape.end(), sub.shape.begin());
     std::copy(stride.begin() + 1, stride.end(), sub.stride.begin());
     return sub;
   }
-  T& operator[](Index i) const
-    requires(Rank == 1)
-  {
-    return data[i * stride[0]];
-  }
+  T& operator[](Index i) const requires(Rank == 1) { return data[i * stride[0]]; }
 
   Index size() const {
     Index n = 1;
@@ -49,11 +43,7 @@ struct View {
     return n;
   }
   explicit operator bool() const { return data != nullptr; }
-  operator View<const T, Rank>() const
-    requires(!std::is_const_v<T>)
-  {
-    return {data, shape, stride};
-  }
+  operator View<const T, Rank>() const requires(!std::is_const_v<T>) { return {data, shape, stride}; }
 };
 
 // Row-major strides of a dense array of this shape.
@@ -120,6 +110,16 @@ class Array {
 
 using Vector = Array<double, 1>;
 using Matrix = Array<double, 2>;
+// Row i of a dense matrix.
+inline std::span<double> row(Matrix& x, Index i) {
+  const auto width = static_cast<std::size_t>(x.shape()[1]);
+  return {x.data() + i * x.shape()[1], width};
+}
+inline std::span<const double> row(const Matrix& x, Index i) {
+  const auto width = static_cast<std::size_t>(x.shape()[1]);
+  return {x.data() + i * x.shape()[1], width};
+}
+
 using VectorView = View<const double, 1>;
 using MatrixView = View<const double, 2>;
 

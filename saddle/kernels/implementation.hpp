@@ -17,10 +17,10 @@ struct Request {
   primal::Attention attention;
   Dims dims;
   DType dtype = DType::f32;
-  bool key_mask = false, mask = false;                      // the call brings them
+  bool key_mask = false, mask = false;                     // the call brings them
   bool weights = false, lse = false, column_sums = false;  // optional outputs asked for
-  bool backward = false;                                    // gradients will be asked for
-  int threads = 0;                                          // 0: all
+  bool backward = false;                                   // gradients will be asked for
+  int threads = 0;                                         // 0: all
 };
 
 SADDLE_API Request request_of(const primal::Call& call, const primal::Outputs& outputs);

@@ -52,7 +52,8 @@ Index GoldenMetadata::integer(const std::string& key, Index fallback) const {
 bool GoldenMetadata::flag(const std::string& key, bool fallback) const {
   if (!has(key)) return fallback;
   std::string word = text(key, "");
-  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return word == "true" || word == "1";
 }
 

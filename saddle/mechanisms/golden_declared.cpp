@@ -38,7 +38,8 @@ Grid grid_from(const GoldenMetadata& metadata) {
 }
 
 Kernel kernel_from(const GoldenMetadata& metadata, const std::string& mechanism) {
-  const std::string name = metadata.text("kernel", metadata.text("feature_map", mechanism == "linear" ? "elu1" : "softmax"));
+  const std::string name =
+      metadata.text("kernel", metadata.text("feature_map", mechanism == "linear" ? "elu1" : "softmax"));
   if (name == "softmax" || name == "expdot") {
     ExpDot kernel;
     if (metadata.has("scale")) kernel.scale = metadata.number("scale", 1);
@@ -78,16 +79,21 @@ std::vector<KeySet> keys_from(const GoldenMetadata& metadata) {
   if (metadata.flag("causal", false)) keys.emplace_back(Causal{});
   if (metadata.has("window_radius")) keys.emplace_back(Window{metadata.integer("window_radius", 0)});
   const std::string pattern = metadata.text("pattern", "");
-  if (pattern == "all") keys.emplace_back(Causal{});
-  else if (pattern == "local") keys.emplace_back(Local{metadata.integer("ctx", 1)});
-  else if (pattern == "strided") keys.emplace_back(Strided{metadata.integer("ctx", 1)});
+  if (pattern == "all")
+    keys.emplace_back(Causal{});
+  else if (pattern == "local")
+    keys.emplace_back(Local{metadata.integer("ctx", 1)});
+  else if (pattern == "strided")
+    keys.emplace_back(Strided{metadata.integer("ctx", 1)});
   else if (pattern == "fixed")
-    keys.emplace_back(Fixed{metadata.integer("ctx", 1), metadata.integer("num_verts", 1), metadata.integer("vertsize", 1),
-                            metadata.integer("blocksize", 1)});
-  else if (pattern == "window") keys.emplace_back(Window{metadata.integer("radius", 0)});
+    keys.emplace_back(Fixed{metadata.integer("ctx", 1), metadata.integer("num_verts", 1),
+                            metadata.integer("vertsize", 1), metadata.integer("blocksize", 1)});
+  else if (pattern == "window")
+    keys.emplace_back(Window{metadata.integer("radius", 0)});
   else if (pattern == "global_window")
     keys.emplace_back(GlobalWindow{metadata.integer("radius", 0), metadata.integer("n_global", 0)});
-  else if (!pattern.empty() && pattern != "random") unknown("pattern", pattern);
+  else if (!pattern.empty() && pattern != "random")
+    unknown("pattern", pattern);
   return keys;
 }
 
@@ -245,8 +251,10 @@ GoldenResult run_kernel(Case& c, const Variant& variant, const kernels::Implemen
   for (const auto& [name, expected] : c.golden.tensors)
     if (name.starts_with("grad.")) {
       const auto found = computed.find(name);
-      if (found == computed.end()) comparison.fail(name + " is not computed");
-      else comparison.compare(name, found->second, expected, c.tolerance);
+      if (found == computed.end())
+        comparison.fail(name + " is not computed");
+      else
+        comparison.compare(name, found->second, expected, c.tolerance);
     }
   return comparison.result();
 }
@@ -272,18 +280,22 @@ GoldenResult run_layer(Case& c, const GoldenMetadata& metadata, const Variant& v
   const TensorView key_mask = c.has("in.key_mask") ? c.input("in.key_mask").view() : TensorView{};
   const LayerForward result = layer_forward(layer, c.input("in.x"), key_mask, variant.mask, kernel);
   comparison.compare("out.y", result.y, golden_tensor(c.golden, "out.y"), c.tolerance);
-  if (c.has("out.heads")) comparison.compare("out.heads", result.heads, golden_tensor(c.golden, "out.heads"), c.tolerance);
+  if (c.has("out.heads"))
+    comparison.compare("out.heads", result.heads, golden_tensor(c.golden, "out.heads"), c.tolerance);
   if (c.has("out.head_distance")) {
     Vector distance({1}, result.head_distance);
-    comparison.compare("out.head_distance", to_tensor(distance), golden_tensor(c.golden, "out.head_distance"), c.tolerance);
+    comparison.compare("out.head_distance", to_tensor(distance), golden_tensor(c.golden, "out.head_distance"),
+                       c.tolerance);
   }
   if (!c.has("cot.y") || c.dtype == DType::bf16) return comparison.result();
   const auto gradients = layer_backward(layer, c.input("in.x"), key_mask, variant.mask, c.input("cot.y"), kernel);
   for (const auto& [name, expected] : c.golden.tensors)
     if (name.starts_with("grad.")) {
       const auto found = gradients.find(after_dot(name));
-      if (found == gradients.end()) comparison.fail(name + " is not computed");
-      else comparison.compare(name, found->second, expected, c.tolerance);
+      if (found == gradients.end())
+        comparison.fail(name + " is not computed");
+      else
+        comparison.compare(name, found->second, expected, c.tolerance);
     }
   return comparison.result();
 }

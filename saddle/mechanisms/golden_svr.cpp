@@ -16,14 +16,22 @@ using namespace primal;
 Attention attention_from(const GoldenMetadata& metadata) {
   Attention attention;
   const std::string kernel = metadata.text("kernel", "expdot");
-  if (kernel == "expdot") attention.kernel = ExpDot{};
-  else if (kernel == "rbf") attention.kernel = Rbf{metadata.number("gamma", 1)};
-  else if (kernel == "linear") attention.kernel = Dot{};
-  else if (kernel == "poly") attention.kernel = Polynomial{metadata.integer("degree", 2), metadata.number("coef0", 1)};
-  else if (kernel == "elu1") attention.kernel = Linear{};
-  else throw DataError("", 0, 0, "metadata 'kernel' has the unknown value '" + kernel + "'");
-  if (metadata.text("h", "one") == "sum") attention.normaliser = RowSum{0.0};
-  else attention.normaliser = One{};
+  if (kernel == "expdot")
+    attention.kernel = ExpDot{};
+  else if (kernel == "rbf")
+    attention.kernel = Rbf{metadata.number("gamma", 1)};
+  else if (kernel == "linear")
+    attention.kernel = Dot{};
+  else if (kernel == "poly")
+    attention.kernel = Polynomial{metadata.integer("degree", 2), metadata.number("coef0", 1)};
+  else if (kernel == "elu1")
+    attention.kernel = Linear{};
+  else
+    throw DataError("", 0, 0, "metadata 'kernel' has the unknown value '" + kernel + "'");
+  if (metadata.text("h", "one") == "sum")
+    attention.normaliser = RowSum{0.0};
+  else
+    attention.normaliser = One{};
   if (metadata.text("transform", "none") == "bn") {
     BatchNorm bn;
     bn.scale = ScaleMode::std;
@@ -38,16 +46,16 @@ Matrix primal_w(const Fit& fit) {
   const Index m = fit.set.keys.shape()[0], D = fit.set.keys.shape()[1], E = fit.v.shape()[1];
   const FeatureMap map(fit.attention.kernel, D);
   Matrix w({E, map.size()});
-  std::vector<double> phi(static_cast<std::size_t>(map.size()));
+  std::vector<double> phi(map.size());
   for (Index j = 0; j < m; ++j) {
     map.map(fit.set.keys.data() + j * D, phi.data());
     for (Index e = 0; e < E; ++e)
-      for (Index f = 0; f < map.size(); ++f) w(e, f) += fit.v(j, e) * phi[static_cast<std::size_t>(f)];
+      for (Index f = 0; f < map.size(); ++f) w(e, f) += fit.v(j, e) * phi[f];
   }
   return w;
 }
 
-Vector channel_values(const SvrSolution& solution, double SvrChannel::* member) {
+Vector channel_values(const SvrSolution& solution, double SvrChannel::*member) {
   Vector values({static_cast<Index>(solution.channels.size())});
   for (std::size_t e = 0; e < solution.channels.size(); ++e)
     values(static_cast<Index>(e)) = solution.channels[e].*member;

@@ -27,9 +27,12 @@ std::vector<std::string> part_names(const primal::Attention& attention) {
 
 std::string_view to_string(Tier tier) {
   switch (tier) {
-    case Tier::declared: return "declared";
-    case Tier::composed: return "composed";
-    case Tier::own: return "own";
+    case Tier::declared:
+      return "declared";
+    case Tier::composed:
+      return "composed";
+    case Tier::own:
+      return "own";
   }
   return "unknown";
 }
@@ -75,8 +78,8 @@ const Mechanism& find(std::string_view name) {
 
 const MechanismText& text_of(const Mechanism& mechanism) {
   const auto& texts = generated_texts();
-  const auto found = std::find_if(texts.begin(), texts.end(),
-                                  [&](const MechanismText& text) { return text.name == mechanism.name; });
+  const auto found =
+      std::find_if(texts.begin(), texts.end(), [&](const MechanismText& text) { return text.name == mechanism.name; });
   if (found == texts.end()) throw InvalidArgument("mechanism '" + mechanism.name + "' has no page");
   return *found;
 }

@@ -27,6 +27,10 @@ const kernels::Implementation& chosen(const kernels::Request& request) {
                                    explain(request, selection)),
                        refusals);
   }
+  if (selection.chosen->is_reference())
+    log_once("reference " + primal::to_text(request.attention), LogLevel::info,
+             fmt::format("[{}] runs on the slow double reference: {}", primal::to_text(request.attention),
+                         selection.reason));
   return *selection.chosen;
 }
 

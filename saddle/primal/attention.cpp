@@ -30,7 +30,8 @@ void check(const Rbf& kernel) {
 void check(const Dot&) {}
 
 void check(const Polynomial& kernel) {
-  if (kernel.degree < 1) refuse("use degree=1 or more", "poly(degree={}): the degree must be at least 1", kernel.degree);
+  if (kernel.degree < 1)
+    refuse("use degree=1 or more", "poly(degree={}): the degree must be at least 1", kernel.degree);
   if (!(kernel.coef0 >= 0 && std::isfinite(kernel.coef0)))
     refuse("use coef0 >= 0", "poly(coef0={}): (<x,x'> + coef0)^degree has a feature map only for coef0 >= 0",
            kernel.coef0);
@@ -115,8 +116,10 @@ void check_transforms(const Attention& attention, bool causal) {
           },
           attention.transforms[earlier]);
     if (mixes_tokens(transform) && t > per_query)
-      refuse("put the convolution before bn", "'{}' over tokens follows bn with per-query statistics: then every query "
-             "has its own keys and there is no common token axis to convolve over", name);
+      refuse("put the convolution before bn",
+             "'{}' over tokens follows bn with per-query statistics: then every query "
+             "has its own keys and there is no common token axis to convolve over",
+             name);
   }
 }
 
@@ -132,8 +135,7 @@ void check_pooling(const Attention& attention, const Pooling& pooling, bool caus
 
 void check_keys(const KeySet& part) {
   const auto at_least = [](std::string_view part_name, std::string_view option, Index value, Index least) {
-    if (value < least)
-      refuse("use a larger value", "{}({}={}): must be at least {}", part_name, option, value, least);
+    if (value < least) refuse("use a larger value", "{}({}={}): must be at least {}", part_name, option, value, least);
   };
   if (const auto* window = std::get_if<Window>(&part)) at_least("window", "radius", window->radius, 0);
   if (const auto* local = std::get_if<Local>(&part)) at_least("local", "ctx", local->ctx, 1);
@@ -178,7 +180,8 @@ void validate(const Attention& attention, const Dims& dims) {
   validate(attention);
   for (const auto& [letter, extent] : {std::pair{"B", dims.B}, {"H", dims.H}, {"D", dims.D}, {"E", dims.E}})
     if (extent < 1) refuse("use a positive extent", "{} = {}: must be at least 1", letter, extent);
-  if (dims.N < 0 || dims.M < 0) refuse("use extents of 0 or more", "N = {}, M = {}: must not be negative", dims.N, dims.M);
+  if (dims.N < 0 || dims.M < 0)
+    refuse("use extents of 0 or more", "N = {}, M = {}: must not be negative", dims.N, dims.M);
   if (attention.pooling) {
     const auto& factors = attention.pooling->factors;
     if (!factors.empty() && static_cast<Index>(factors.size()) != dims.H)
@@ -222,7 +225,7 @@ std::size_t first_per_query_transform(const Attention& attention) {
 }
 
 Index factor_of(const Attention& attention, const Dims& dims, Index head) {
-  return attention.pooling ? pooling_factors(*attention.pooling, dims.H)[static_cast<std::size_t>(head)] : 1;
+  return attention.pooling ? pooling_factors(*attention.pooling, dims.H)[head] : 1;
 }
 
 Index keys_of(const Attention& attention, const Dims& dims, Index head) {
@@ -244,8 +247,7 @@ std::vector<ParameterInfo> parameters(const Attention& attention, const Dims& di
           }
         },
         transform);
-  if (attention.bias)
-    list.push_back({"bias", {dims.H, dims.E}, std::vector<double>(static_cast<std::size_t>(dims.H * dims.E), 0.0)});
+  if (attention.bias) list.push_back({"bias", {dims.H, dims.E}, std::vector<double>(dims.H * dims.E, 0.0)});
   return list;
 }
 

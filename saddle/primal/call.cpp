@@ -14,7 +14,8 @@ namespace {
 // Every message names the attention it is about.
 template <class... Args>
 [[noreturn]] void refuse(const Call& call, fmt::format_string<Args...> format, Args&&... args) {
-  throw InvalidArgument(fmt::format("[{}] {}", to_text(call.attention), fmt::format(format, std::forward<Args>(args)...)));
+  throw InvalidArgument(
+      fmt::format("[{}] {}", to_text(call.attention), fmt::format(format, std::forward<Args>(args)...)));
 }
 
 void require_shape(const Call& call, std::string_view name, const TensorView& tensor, const Shape& shape,
@@ -26,13 +27,13 @@ void require_shape(const Call& call, std::string_view name, const TensorView& te
 }
 
 void require_floating(const Call& call, std::string_view name, const TensorView& tensor) {
-  if (!is_floating(tensor.dtype))
-    refuse(call, "{} has dtype {}: use f64, f32 or bf16", name, to_string(tensor.dtype));
+  if (!is_floating(tensor.dtype)) refuse(call, "{} has dtype {}: use f64, f32 or bf16", name, to_string(tensor.dtype));
 }
 
 void require_mask(const Call& call, std::string_view name, const TensorView& tensor) {
   if (tensor.dtype != DType::u8 && tensor.dtype != DType::boolean)
-    refuse(call, "{} has dtype {}: masks are u8 or bool, non-zero where the key is kept", name, to_string(tensor.dtype));
+    refuse(call, "{} has dtype {}: masks are u8 or bool, non-zero where the key is kept", name,
+           to_string(tensor.dtype));
 }
 
 template <class P>
@@ -45,8 +46,7 @@ bool declares(const Attention& attention) {
 void require_parameter(const Call& call, const std::string& name, const TensorView& tensor) {
   const Dims dims = call.dims();
   const auto known = parameters(call.attention, dims);
-  const auto info =
-      std::find_if(known.begin(), known.end(), [&](const ParameterInfo& p) { return p.name == name; });
+  const auto info = std::find_if(known.begin(), known.end(), [&](const ParameterInfo& p) { return p.name == name; });
   if (info == known.end()) refuse(call, "parameter '{}' is not part of this attention", name);
   Shape per_head = info->shape;
   if (tensor.rank() > 0) per_head[0] = tensor.shape[0];
@@ -70,7 +70,8 @@ Index weight_columns(const Attention& attention, const Dims& dims) {
 
 void validate(const Call& call) {
   for (const auto& [name, tensor] : {std::pair{"queries", &call.q}, {"keys", &call.k}, {"values", &call.v}}) {
-    if (tensor->rank() != 4) refuse(call, "{} have shape {}: expected 4 dimensions B,H,tokens,width", name, to_string(tensor->shape));
+    if (tensor->rank() != 4)
+      refuse(call, "{} have shape {}: expected 4 dimensions B,H,tokens,width", name, to_string(tensor->shape));
     require_floating(call, name, *tensor);
     if (tensor->dtype != call.q.dtype)
       refuse(call, "{} have dtype {} but queries {}: dtypes must match", name, to_string(tensor->dtype),
@@ -148,7 +149,7 @@ std::vector<double> parameter_of(const Call& call, const std::string& name, Inde
       one.data = static_cast<std::byte*>(all.data) + head * all.stride[0] * static_cast<Index>(size_of(all.dtype));
     one.shape.erase(one.shape.begin());
     one.stride.erase(one.stride.begin());
-    std::vector<double> values(static_cast<std::size_t>(element_count(one.shape)));
+    std::vector<double> values(element_count(one.shape));
     saddle::detail::copy_to_double(one, values.data());
     return values;
   }

@@ -12,12 +12,12 @@ namespace saddle::primal {
 
 struct Call {
   Attention attention;
-  TensorView q;                                 // [B,H,N,D]
-  TensorView k;                                 // [B,H,M,D]
-  TensorView v;                                 // [B,H,M,E]
-  TensorView key_mask;                          // [B,M], optional: keys that exist
-  TensorView mask;                              // [B,H,N,M], optional: keys a query sees; zero strides broadcast
-  TensorView skip;                              // [B,H,N,E], with residual: r(x), added to the output
+  TensorView q;                                  // [B,H,N,D]
+  TensorView k;                                  // [B,H,M,D]
+  TensorView v;                                  // [B,H,M,E]
+  TensorView key_mask;                           // [B,M], optional: keys that exist
+  TensorView mask;                               // [B,H,N,M], optional: keys a query sees; zero strides broadcast
+  TensorView skip;                               // [B,H,N,E], with residual: r(x), added to the output
   std::map<std::string, TensorView> parameters;  // beta [1|H], kernel [1|H,..], bias [1|H,E]; absent: initial values
 
   SADDLE_API Dims dims() const;
@@ -32,9 +32,9 @@ struct Outputs {
 };
 
 struct Gradients {
-  TensorView dy;           // [B,H,N,E], given
-  TensorView dq, dk, dv;   // shapes of q, k, v; each optional
-  TensorView dskip;        // [B,H,N,E], optional
+  TensorView dy;                                 // [B,H,N,E], given
+  TensorView dq, dk, dv;                         // shapes of q, k, v; each optional
+  TensorView dskip;                              // [B,H,N,E], optional
   std::map<std::string, TensorView> parameters;  // shapes of the parameters; each optional
 };
 

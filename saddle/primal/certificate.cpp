@@ -20,11 +20,6 @@ namespace {
 
 using Row = std::span<const double>;
 
-Row row(const Matrix& x, Index i) {
-  const auto width = static_cast<std::size_t>(x.shape()[1]);
-  return {x.data() + static_cast<std::size_t>(i) * width, width};
-}
-
 double largest(const auto& values) {
   double top = 0;
   for (double value : values) top = std::max(top, std::fabs(value));
@@ -38,7 +33,7 @@ double largest_difference(const Matrix& a, const Matrix& b) {
 }
 
 std::vector<std::uint8_t> all_visible(const TrainingSet& set) {
-  return std::vector<std::uint8_t>(static_cast<std::size_t>(set.keys.shape()[0]), 1);
+  return std::vector<std::uint8_t>(set.keys.shape()[0], 1);
 }
 
 WeightRule rule_for(const Attention& attention, const TrainingSet& set) {
@@ -55,9 +50,10 @@ void fill_gram(const Attention& attention, TrainingSet& set) {
   for (Index j = 0; j < m; ++j) {
     set.h(j) = rule.normaliser(row(set.keys, j), set.keys, visible);
     if (set.h(j) == 0 || !std::isfinite(set.h(j)))
-      throw InvalidArgument(fmt::format("[{}] the normaliser h is {} at key {}: it must be finite and non-zero at every key",
-                                        to_text(attention), set.h(j), set.indices[static_cast<std::size_t>(j)]),
-                            "scale the keys, or use another normaliser");
+      throw InvalidArgument(
+          fmt::format("[{}] the normaliser h is {} at key {}: it must be finite and non-zero at every key",
+                      to_text(attention), set.h(j), set.indices[j]),
+          "scale the keys, or use another normaliser");
   }
   for (Index j = 0; j < m; ++j)
     for (Index l = 0; l <= j; ++l)
@@ -134,7 +130,8 @@ void certify_fit(const Attention& attention, const TrainingSet& set, std::uint64
       v(j, e) = solution.beta(j, e) / set.h(j);
       f(j, e) -= solution.b(e);
     }
-  certificate.fit = largest_difference(product(expansion_row(attention, set, set.keys), v), f) / (1 + largest(solution.f));
+  certificate.fit =
+      largest_difference(product(expansion_row(attention, set, set.keys), v), f) / (1 + largest(solution.f));
 }
 
 // An explicit feature map: the kernel's own, or the Taylor map of an infinite one, x -> prefactor(x) Phi_T(stretch x).
@@ -143,7 +140,7 @@ struct ExplicitMap {
   double stretch = 1, gamma = 0;
 
   std::vector<double> operator()(Row x) const {
-    std::vector<double> scaled(x.begin(), x.end()), phi(static_cast<std::size_t>(map.size()));
+    std::vector<double> scaled(x.begin(), x.end()), phi(map.size());
     double square = 0;
     for (double& value : scaled) {
       square += value * value;
@@ -173,7 +170,7 @@ double dot(Row x, Row y) {
 
 // Largest relative error of the map's kernel between the query and the keys.
 double kernel_error(const ExplicitMap& map, const WeightRule& rule, const TrainingSet& set) {
-  const Row q{set.query_tokens.data(), static_cast<std::size_t>(set.query_tokens.size())};
+  const Row q(set.query_tokens.begin(), set.query_tokens.end());
   const auto phi_q = map(q);
   double error = 0;
   for (Index j = 0; j < set.keys.shape()[0]; ++j) {
@@ -193,7 +190,8 @@ ExplicitMap explicit_map(const Attention& attention, const TrainingSet& set, Cer
     ExplicitMap map = taylor_map(attention.kernel, D, order);
     certificate.taylor_order = order;
     certificate.truncation = kernel_error(map, rule, set);
-    if (certificate.truncation < 1e-13 || order == 60 || monomial_count(D, order + 1) > most_taylor_features) return map;
+    if (certificate.truncation < 1e-13 || order == 60 || monomial_count(D, order + 1) > most_taylor_features)
+      return map;
   }
 }
 
@@ -202,18 +200,17 @@ void compare_forms(const Call& call, const TrainingSet& set, Certificate& certif
   const Attention& attention = call.attention;
   const ExplicitMap map = explicit_map(attention, set, certificate);
   const auto [m, E] = set.values.shape();
-  const auto F = static_cast<std::size_t>(map.map.size());
-  certificate.features = map.map.size();
+  const Index F = certificate.features = map.map.size();
   std::vector<double> z(F, 0.0);
-  Matrix w({E, static_cast<Index>(F)});
+  Matrix w({E, F});
   for (Index j = 0; j < m; ++j) {
     const auto phi = map(row(set.keys, j));
-    for (std::size_t f = 0; f < F; ++f) {
+    for (Index f = 0; f < F; ++f) {
       z[f] += phi[f];
-      for (Index e = 0; e < E; ++e) w(e, static_cast<Index>(f)) += set.values(j, e) * phi[f];
+      for (Index e = 0; e < E; ++e) w(e, f) += set.values(j, e) * phi[f];
     }
   }
-  const auto phi = map({set.query_tokens.data(), static_cast<std::size_t>(set.query_tokens.size())});
+  const auto phi = map(Row(set.query_tokens.begin(), set.query_tokens.end()));
   const NormaliserRule rule = normaliser_rule(attention.normaliser, attention.kernel, set.N, set.K);
   const double h = rule.row_sum ? dot(phi, z) + rule.den_eps : rule.fixed;
 
@@ -241,16 +238,16 @@ TrainingSet seeded_set(const Call& call, std::uint64_t seed) {
     TrainingSet set = training_set(call, at / (dims.H * dims.N), at / dims.N % dims.H, at % dims.N);
     if (!set.indices.empty()) return set;
   }
-  throw InvalidArgument(fmt::format("[{}] no query sees any key: there is no regression to certify",
-                                    to_text(call.attention)));
+  throw InvalidArgument(
+      fmt::format("[{}] no query sees any key: there is no regression to certify", to_text(call.attention)));
 }
 
 }  // namespace
 
 TrainingSet training_set(const Call& call, Index sample, Index head, Index query) {
   const Head data = prepare_head(call, sample, head);
-  const Tokens tokens = data.per_query < call.attention.transforms.size() ? per_query_tokens(call, data, query).tokens
-                                                                          : data.tokens;
+  const Tokens tokens =
+      data.per_query < call.attention.transforms.size() ? per_query_tokens(call, data, query).tokens : data.tokens;
   const Index own = tokens.q.shape()[0] == 1 ? 0 : query;
   const Index D = tokens.k.shape()[1], E = data.v.shape()[1];
   TrainingSet set;
@@ -267,7 +264,7 @@ TrainingSet training_set(const Call& call, Index sample, Index head, Index query
   set.keys = Matrix({m, D});
   set.values = Matrix({m, E});
   for (Index j = 0; j < m; ++j) {
-    const Index from = set.indices[static_cast<std::size_t>(j)];
+    const Index from = set.indices[j];
     std::copy_n(tokens.k.data() + from * D, D, set.keys.data() + j * D);
     std::copy_n(data.v.data() + from * E, E, set.values.data() + j * E);
   }
@@ -281,9 +278,7 @@ Matrix expansion_row(const Attention& attention, const TrainingSet& set, const M
   const WeightRule rule = rule_for(attention, set);
   const auto visible = all_visible(set);
   Matrix weights({x.shape()[0], set.keys.shape()[0]});
-  for (Index i = 0; i < x.shape()[0]; ++i)
-    rule.row(row(x, i), set.keys, visible,
-             {weights.data() + i * weights.shape()[1], static_cast<std::size_t>(weights.shape()[1])});
+  for (Index i = 0; i < x.shape()[0]; ++i) rule.row(row(x, i), set.keys, visible, row(weights, i));
   return weights;
 }
 
@@ -298,11 +293,13 @@ Certificate certify(const Call& call, std::uint64_t seed) {
   Certificate certificate;
   certificate.set = seeded_set(call, seed);
   if (!certificate.set.shared)
-    certificate.notes.push_back(fmt::format("key sets differ between queries: this is the regression of query {}; v is "
-                                            "shared by all queries, a modelling step",
-                                            certificate.set.query));
+    certificate.notes.push_back(
+        fmt::format("key sets differ between queries: this is the regression of query {}; v is "
+                    "shared by all queries, a modelling step",
+                    certificate.set.query));
   if (call.attention.bias)
-    certificate.notes.emplace_back("layer to regression: b is held fixed; seeded targets: b is fitted, sum of beta is 0");
+    certificate.notes.emplace_back(
+        "layer to regression: b is held fixed; seeded targets: b is fitted, sum of beta is 0");
   if (call.attention.residual) certificate.notes.emplace_back("residual: the targets are y - r(x)");
   certify_layer(certificate.set, certificate);
   certify_fit(call.attention, certificate.set, seed, certificate);
@@ -344,9 +341,10 @@ struct OneHead {
 
 Fit fit_attention(const Attention& attention, const Matrix& k, const Matrix& y, const SvrOptions& options) {
   if (k.shape()[0] == 0 || k.shape()[1] == 0 || k.shape()[0] != y.shape()[0])
-    throw InvalidArgument(fmt::format("the regression has inputs of shape ({},{}) and targets of shape ({},{}): it needs "
-                                      "one target row per input and at least one input",
-                                      k.shape()[0], k.shape()[1], y.shape()[0], y.shape()[1]));
+    throw InvalidArgument(
+        fmt::format("the regression has inputs of shape ({},{}) and targets of shape ({},{}): it needs "
+                    "one target row per input and at least one input",
+                    k.shape()[0], k.shape()[1], y.shape()[0], y.shape()[1]));
   if (attention.pooling || !attention.keys.empty())
     throw NotSupported(fmt::format("[{}] a fit uses every row of its data as a key", to_text(attention)),
                        {"pooling and key sets describe sequences, not a table of rows"}, "leave sh and key sets out");

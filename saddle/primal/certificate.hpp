@@ -42,10 +42,10 @@ struct Certificate {
   double solve_gap = 0, solve_kkt = 0;
   Index support_vectors = 0, multipliers = 0;
   // primal form against dual form at the query
-  Index features = 0;       // F, or the number of Taylor features used
-  int taylor_order = -1;    // >= 0 when Phi is infinite and was truncated there
-  double truncation = 0;    // largest error of the truncated kernel on the data
-  double primal_dual = 0;   // |W Phi(q)/h(q) - sum_j A_j v_j|
+  Index features = 0;      // F, or the number of Taylor features used
+  int taylor_order = -1;   // >= 0 when Phi is infinite and was truncated there
+  double truncation = 0;   // largest error of the truncated kernel on the data
+  double primal_dual = 0;  // |W Phi(q)/h(q) - sum_j A_j v_j|
   std::vector<std::string> notes;
 
   // Gap and residuals within 1e-8, forms within 1e-8 or the truncation error.
@@ -54,7 +54,8 @@ struct Certificate {
 SADDLE_API Certificate certify(const Call& call, std::uint64_t seed = 0);
 
 // Targets to attention: fits the regression of attention (kernel, normaliser, transforms, bias) to keys k [M,D] and
-// targets y [M,E] and returns the attention that is its optimum. No pooling, no key sets: all keys are the training set.
+// targets y [M,E] and returns the attention that is its optimum. No pooling, no key sets: all keys are the training
+// set.
 struct Fit {
   Attention attention;
   Matrix k, v;  // [M,D] as given, [M,E] v_j = beta_j/h_j

@@ -34,9 +34,14 @@ Cost feature_cost(const Kernel& kernel, Index D, Index F) {
   Cost cost;
   if (const auto* linear = std::get_if<Linear>(&kernel)) {
     switch (linear->map) {
-      case FeatureMapKind::elu1: cost.exps = as_double(D); break;
-      case FeatureMapKind::relu: break;
-      case FeatureMapKind::taylor: cost.multiply_adds = as_double(F); break;
+      case FeatureMapKind::elu1:
+        cost.exps = as_double(D);
+        break;
+      case FeatureMapKind::relu:
+        break;
+      case FeatureMapKind::taylor:
+        cost.multiply_adds = as_double(F);
+        break;
       case FeatureMapKind::random:
         cost.multiply_adds = as_double(F) * as_double(D);
         cost.exps = as_double(F);
@@ -81,9 +86,8 @@ Cost operator*(double factor, Cost a) {
 double visible_pairs(const Attention& attention, const Dims& dims, Index head) {
   const Index K = keys_of(attention, dims, head);
   if (attention.keys.empty() || dims.N == 0) return as_double(dims.N) * as_double(K);
-  const Windows windows = attention.pooling
-                              ? pooling_windows(*attention.pooling, factor_of(attention, dims, head), dims.M)
-                              : Windows{};
+  const Windows windows =
+      attention.pooling ? pooling_windows(*attention.pooling, factor_of(attention, dims, head), dims.M) : Windows{};
   const Index rows = std::clamp<Index>(exact_pairs / std::max<Index>(dims.M, 1), 1, dims.N);
   double sum = 0;
   for (Index r = 0; r < rows; ++r)

@@ -23,7 +23,8 @@ SADDLE_API Cost operator*(double factor, Cost a);
 enum class Form { dual, primal };
 enum class Pass { forward, backward };
 
-// Number of (query, key) pairs that head `head` evaluates: exact for small shapes, from evenly spaced queries for large.
+// Number of (query, key) pairs that head `head` evaluates: exact for small shapes, from evenly spaced queries for
+// large.
 SADDLE_API double visible_pairs(const Attention& attention, const Dims& dims, Index head);
 
 // One head of one sample; all heads and samples; the whole layer of model width X with its projections.

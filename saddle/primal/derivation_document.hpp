@@ -50,7 +50,7 @@ struct Step {
 };
 
 struct Document {
-  std::string title, value;  // value: the written form
+  std::string title;
   std::vector<Step> steps;
 };
 
@@ -71,6 +71,8 @@ std::vector<std::string> refusals_of(const Attention& attention);
 class SeededCall {
  public:
   SeededCall(const Attention& attention, const Dims& dims, std::uint64_t seed);
+  SeededCall(const SeededCall&) = delete;
+  SeededCall& operator=(const SeededCall&) = delete;
   const Call& call() const { return call_; }
 
  private:

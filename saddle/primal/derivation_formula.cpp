@@ -227,21 +227,39 @@ class Parser {
 
 std::string plain(const Node& node);
 
+bool is_partial(const Node& node) { return node.text == "∂"; }
+
 std::string plain_items(const Node& node) {
   std::string text;
-  for (const Node& child : node.children) text += (child.blank_before ? " " : "") + plain(child);
+  const Node* previous = nullptr;
+  for (const Node& child : node.children) {
+    // \text brings its own blanks, and the one after \partial only ends the command.
+    const bool tight = child.kind == Kind::text || (previous != nullptr && (previous->kind == Kind::text || is_partial(*previous)));
+    text += (child.blank_before && !tight ? " " : "") + plain(child);
+    previous = &child;
+  }
   return text;
 }
 
 bool single(const Node& node) { return node.kind != Kind::row || node.children.size() == 1; }
-// f(x)
+// A letter or a number, perhaps in braces.
+bool is_simple(const Node& node) {
+  if (node.kind == Kind::row) return node.children.size() == 1 && is_simple(node.children[0]);
+  return node.kind == Kind::identifier || node.kind == Kind::number;
+}
+// -6
+bool is_negative_number(const Node& node) {
+  return node.children.size() == 2 && node.children[0].text == "-" && node.children[1].kind == Kind::number;
+}
+// f(x) and t!
 bool is_call(const Node& node) {
-  return node.kind == Kind::row && node.children.size() == 2 && node.children[1].kind == Kind::fence;
+  return node.kind == Kind::row && node.children.size() == 2 &&
+         (node.children[1].kind == Kind::fence || node.children[1].text == "!");
 }
 bool has_operator(const Node& node) {
   if (node.kind != Kind::row) return false;
   for (const Node& child : node.children)
-    if (child.kind == Kind::symbol || child.kind == Kind::big ||
+    if ((child.kind == Kind::symbol && child.text != "!") || child.kind == Kind::big ||
         (child.kind == Kind::script && child.children[0].kind == Kind::big))
       return true;
   return false;
@@ -264,7 +282,7 @@ std::string plain_sup(const Node& node) {
   static const std::map<std::string_view, std::string_view> raised{{"2", "²"}, {"3", "³"}, {"⊤", "ᵀ"}, {"′", "'"}};
   const std::string text = plain(node);
   if (const auto found = raised.find(text); found != raised.end()) return std::string(found->second);
-  return text.empty() ? "" : "^" + in_parentheses(!single(node), text);
+  return text.empty() ? "" : "^" + in_parentheses(!single(node) && !is_negative_number(node), text);
 }
 
 std::string plain(const Node& node) {
@@ -274,8 +292,8 @@ std::string plain(const Node& node) {
     case Kind::fence: return node.text + plain_items(node) + node.close;
     case Kind::fraction:
       return in_parentheses(has_operator(parts[0]), plain(parts[0])) + "/" +
-             in_parentheses(!single(parts[1]) && !is_call(parts[1]), plain(parts[1]));
-    case Kind::root: return "√" + in_parentheses(!single(parts[0]), plain(parts[0]));
+             in_parentheses(!single(parts[1]) && !is_call(parts[1]) && !is_partial(parts[1].children[0]), plain(parts[1]));
+    case Kind::root: return "√" + in_parentheses(!is_simple(parts[0]), plain(parts[0]));
     case Kind::accent: return plain(parts[0]) + node.text;
     case Kind::script: {
       const bool primed = plain(parts[2]) == "′";  // q'_i, not q_i'

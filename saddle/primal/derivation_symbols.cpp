@@ -131,7 +131,7 @@ std::string kappa(const Kernel& kernel, const Point& x, const Point& y) {
                  if (!rbf.gamma) return "\\exp" + fenced("-" + fraction(distance, "2 \\sqrt{D}"));
                  return "\\exp" + fenced("-" + (*rbf.gamma == 1 ? "" : number(*rbf.gamma) + " ") + distance);
                },
-               [&](const Dot&) { return fenced(dot(x, y)); },
+               [&](const Dot&) { return dot(x, y); },
                [&](const Polynomial& poly) {
                  return power(fenced(dot(x, y) + (poly.coef0 == 0 ? "" : " + " + number(poly.coef0))), poly.degree);
                },
@@ -156,25 +156,26 @@ FeatureText feature_map(const Kernel& kernel) {
           },
           [&](const Rbf& part) {
             const std::string gamma = part.gamma ? number(*part.gamma) : "\\gamma";
+            const std::string twice = part.gamma ? number(2 * *part.gamma) : "2 \\gamma";
             const std::string where = part.gamma ? "" : ", with $\\gamma = 1/(2 \\sqrt{D})$";
             return FeatureText{
                 "Since $\\lVert x - x' \\rVert^2 = \\lVert x \\rVert^2 - 2 x \\cdot x' + \\lVert x' \\rVert^2$, $\\Phi$ is "
                 "the Taylor map of the exponential, damped by a Gaussian: " +
                     all_degrees + ", infinitely many" + where + ".",
                 {"\\Phi_n(x) = \\exp(-" + gamma + " \\lVert x \\rVert^2) " +
-                 taylor_feature("\\sqrt{2 \\cdot " + gamma + "} x(d)")}};
+                 taylor_feature(twice == "1" ? "x(d)" : "\\sqrt{" + twice + "} x(d)")}};
           },
           [&](const Dot&) { return FeatureText{"The features are the coordinates themselves.", {"\\Phi(x) = x"}}; },
           [&](const Polynomial& part) {
-            const std::string p = std::to_string(part.degree), c = number(part.coef0);
+            const std::string p = std::to_string(part.degree), rest = p + " - \\lvert n \\rvert";
+            const std::string constant = part.coef0 == 1 ? "" : " " + number(part.coef0) + "^{" + rest + "}";
             if (part.coef0 == 0)
               return FeatureText{"$\\Phi$ holds the monomials of degree $" + p + "$: one feature for every exponent vector "
                                  "with $\\lvert n \\rvert = n_0 + \\ldots + n_{D-1} = " + p + "$.",
                                  {"\\Phi_n(x) = \\sqrt{" + p + "!} \\prod_{d<D} \\frac{x(d)^{n_d}}{\\sqrt{n_d!}}"}};
             return FeatureText{"$\\Phi$ holds the monomials up to degree $" + p + "$: one feature for every exponent vector "
                                "with $\\lvert n \\rvert = n_0 + \\ldots + n_{D-1} \\le " + p + "$.",
-                               {"\\Phi_n(x) = \\sqrt{\\frac{" + p + "! " + c + "^{" + p + " - \\lvert n \\rvert}}{(" + p +
-                                " - \\lvert n \\rvert)!}} \\prod_{d<D} \\frac{x(d)^{n_d}}{\\sqrt{n_d!}}"}};
+                               {"\\Phi_n(x) = \\sqrt{\\frac{" + p + "!" + constant + "}{(" + rest + ")!}} \\prod_{d<D} \\frac{x(d)^{n_d}}{\\sqrt{n_d!}}"}};
           },
           [&](const Linear& part) {
             switch (part.map) {
@@ -222,7 +223,7 @@ std::string normaliser(const Attention& attention, const Symbols& symbols) {
 }
 
 Point transformed(const Attention& attention, std::size_t count, const std::string& base, const std::string& index) {
-  Sequence x{base + "_" + index, base};
+  Sequence x{index.empty() ? base : base + "_" + index, base};
   for (std::size_t t = 0; t < count; ++t) apply(attention, attention.transforms[t], x, index);
   return {x.token, x.compound};
 }
@@ -234,15 +235,15 @@ std::vector<std::string> transform_lines(const Attention& attention, const Symbo
     std::visit(
         Overload{[&](const BatchNorm& bn) {
                    const std::string mu = statistics("\\mu", attention, bn);
-                   const std::string key = transformed(attention, t, base, symbols.j).latex;
+                   const Point key = transformed(attention, t, base, symbols.j);
                    const bool subset = stats_of(attention, bn) == Stats::subset;
                    const std::string range = subset ? symbols.range : symbols.j + " < " + symbols.count;
                    const std::string mean = "\\frac{1}{n} \\sum_{" + range + "} ";
-                   lines.push_back(mu + " &= " + mean + key);
+                   lines.push_back(mu + " &= " + mean + key.fenced());
                    if (bn.scale == ScaleMode::std)
-                     lines.push_back(statistics("\\sigma", attention, bn) + "(d)^2 &= " + mean + fenced(fenced(key) + "(d) - " + mu + "(d)") +
+                     lines.push_back(statistics("\\sigma", attention, bn) + "(d)^2 &= " + mean + fenced(key.fenced() + "(d) - " + mu + "(d)") +
                                      "^2 + " + number(bn.eps));
-                   lines.push_back("\\beta &= " + number(bn.beta));
+                   lines.push_back("\\beta &= " + number(bn.beta) + (bn.learnable() ? "\\text{ at first, then trained}" : ""));
                  },
                  [&](const L2&) {}, [&](const Conv1d& conv) { lines.push_back(convolution_line(conv)); },
                  [&](const Conv2d& conv) { lines.push_back(convolution_line(conv)); }},
@@ -286,11 +287,17 @@ bool is_softmax(const Attention& attention) {
   return exponential && std::holds_alternative<RowSum>(attention.normaliser) && den_eps(attention) == 0;
 }
 
+std::string kernel_factor(const Kernel& kernel, const Point& x, const Point& y) {
+  const auto* linear = std::get_if<Linear>(&kernel);
+  const bool sum = std::holds_alternative<Dot>(kernel) || (linear != nullptr && linear->map == FeatureMapKind::taylor);
+  return sum ? fenced(kappa(kernel, x, y)) : kappa(kernel, x, y);
+}
+
 std::string expansion(const Attention& attention, const Symbols& symbols, const Point& q, const Point& k) {
   const std::string values = symbols.v + symbols.offset;
   if (is_softmax(attention))
     return symbols.sum() + " \\mathrm{softmax}_{" + symbols.j + "}" + fenced(score(attention.kernel, q, k)) + " " + values;
-  const std::string weight = kappa(attention.kernel, q, k);
+  const std::string weight = kernel_factor(attention.kernel, q, k);
   const std::string fixed = fixed_normaliser(attention, symbols);
   if (fixed == "1") return symbols.sum() + " " + weight + " " + values;
   if (!fixed.empty()) return fraction("1", fixed) + " " + symbols.sum() + " " + weight + " " + values;

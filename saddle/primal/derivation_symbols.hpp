@@ -33,6 +33,8 @@ struct Point {
 };
 std::string score(const Kernel& kernel, const Point& x, const Point& y);  // of softmax and taylor, logits of rbf
 std::string kappa(const Kernel& kernel, const Point& x, const Point& y);
+// The same as a factor of a product.
+std::string kernel_factor(const Kernel& kernel, const Point& x, const Point& y);
 // The lines that define Phi, with a sentence that says what they are.
 struct FeatureText {
   std::string sentence;
@@ -56,7 +58,7 @@ std::string key_condition(const KeySet& part);
 // True when two queries may see different keys.
 bool differs_between_queries(const Attention& attention);
 
-// The weight of v_j in the expansion and the whole expansion, at two points.
+// The expansion y_i with T q_i and T k_j given as points.
 std::string expansion(const Attention& attention, const Symbols& symbols, const Point& q, const Point& k);
 // exp kernel, row sum, den_eps 0: weights are a softmax of scores.
 bool is_softmax(const Attention& attention);

@@ -103,11 +103,11 @@ Step value_step(const Attention& attention, const Dims& dims, const Symbols& sym
                         math("h(x) = " + normaliser(attention, symbols))});
   parts.rows.push_back(
       {"transform", written_parts(attention, {"transform"}), math(transform_formula(attention))});
-  parts.rows.push_back({"reduction", written_parts(attention, {"reduction", "pooling"}),
+  parts.rows.push_back({"reduction", written_parts(attention, {"reduction"}),
                         attention.pooling ? "head $s$ is fitted on keys and values averaged over windows of $f_s$ tokens, $f$ = " +
                                                 factor_list(attention, dims)
                                           : "every key is a training input"});
-  parts.rows.push_back({"key sets", written_parts(attention, {"key set", "keys"}),
+  parts.rows.push_back({"key sets", written_parts(attention, {"keys"}),
                         attention.keys.empty() ? "every query sees all keys" : math(key_set_formula(attention))});
   parts.rows.push_back({"offset", written_parts(attention, {"offset"}), offset_meaning(attention)});
   step.blocks.push_back(parts);
@@ -130,7 +130,7 @@ Step value_step(const Attention& attention, const Dims& dims, const Symbols& sym
     owned.push_back("`" + info.name + "` of shape " + to_string(info.shape) + (info.learnable ? ", trained" : ", constant"));
   step.blocks.push_back(Paragraph{
       "Positions and indices count from 0. " +
-      (owned.empty() ? std::string("The attention has no parameters of its own.") : "Its parameters: " + join(owned, "; ") + ".")});
+      (owned.empty() ? std::string("The attention has no parameters of its own.") : "Parameters of the attention: " + join(owned, "; ") + ".")});
   return step;
 }
 
@@ -150,11 +150,8 @@ void describe_parts(const Attention& attention, const Dims& dims, const Symbols&
   const FeatureText features = feature_map(attention.kernel);
   step.blocks.push_back(Paragraph{"The kernel is the product of two feature vectors:"});
   step.blocks.push_back(
-      Display{{"\\kappa(x, x') = \\Phi(x) \\cdot \\Phi(x') = " +
-               (std::holds_alternative<Linear>(attention.kernel) &&
-                        std::get<Linear>(attention.kernel).map != FeatureMapKind::taylor
-                    ? std::string("\\sum_{r<F} \\Phi_r(x) \\Phi_r(x')")
-                    : kappa(attention.kernel, {"x"}, {"x'"}))}});
+      Display{{"\\kappa(x, x') = \\Phi(x) \\cdot \\Phi(x')" +
+               (score_form(attention.kernel, dims.D) ? " = " + kappa(attention.kernel, {"x"}, {"x'"}) : "")}});
   step.blocks.push_back(Paragraph{features.sentence});
   step.blocks.push_back(Display{features.lines});
 
@@ -192,8 +189,10 @@ void describe_parts(const Attention& attention, const Dims& dims, const Symbols&
     lines[0].insert(lines[0].find(" = ") + 1, "&");
     for (const std::string& line : transform_lines(attention, symbols)) lines.push_back(line);
     step.blocks.push_back(Display{lines});
+    if (has_transform<BatchNorm>(attention) && has_keys<Padding>(attention))
+      step.blocks.push_back(Paragraph{"Padded keys do not count in the statistics."});
     if (has_transform<Conv1d>(attention) || has_transform<Conv2d>(attention))
-      step.blocks.push_back(Paragraph{"Values outside the range count as 0. The kernel $c$ is trained and starts as the unit "
+      step.blocks.push_back(Paragraph{"Positions outside the range count as 0. The kernel $c$ is trained and starts as the unit "
                                       "impulse, where $c \\ast x = x$."});
   }
   if (!attention.keys.empty()) {
@@ -240,10 +239,10 @@ Step primal_step(const Attention& attention, const Dims& dims, const Symbols& sy
       "Output channels are independent; $w_e$ is row $e$ of $W$." +
       (attention.residual ? " The skip is fixed, so the regression fits what it leaves over: $y$ stands for target minus $r$."
                           : "") +
-      (attention.bias ? " The bias $b$ is fitted too." : " There is no bias: $b = 0$.")});
+      (attention.bias ? " The bias $b$ is fitted too." : " There is no bias: $b = 0$.") +
+      " With $u_" + r.j + " = \\Phi(" + r.tk + ")/h(" + r.tk + ")$, channel $e$ solves"});
   step.blocks.push_back(Display{
-      {"u_" + r.j + " &= \\frac{\\Phi(" + r.tk + ")}{h(" + r.tk + ")}",
-       "\\text{minimise} &\\quad \\frac{1}{2} \\lVert w_e \\rVert^2 + C " + r.sum() + " (" + r.at("\\xi") + " + " +
+      {"\\text{minimise} &\\quad \\frac{1}{2} \\lVert w_e \\rVert^2 + C " + r.sum() + " (" + r.at("\\xi") + " + " +
            r.at("\\tilde \\xi") + ")",
        "\\text{subject to} &\\quad " + r.at("y") + " - " + r.minus_fitted() + " \\le \\varepsilon + " + r.at("\\xi"),
        "&\\quad " + r.fitted() + " - " + r.at("y") + " \\le \\varepsilon + " + r.at("\\tilde \\xi"),
@@ -338,8 +337,8 @@ void simplify_batch_norm(const Attention& attention, const Symbols& symbols, Ste
 Step expansion_step(const Attention& attention, const Symbols& symbols) {
   Step step{"The expansion", {}};
   const Regression r(attention, symbols);
-  step.blocks.push_back(Paragraph{"Call the scaled net multiplier a value, and put $w_e$ into the layer. The kernel appears by "
-                                  "itself, and $W$ is gone:"});
+  step.blocks.push_back(Paragraph{"Call the scaled net multipliers of a key, over all channels, its value, and put $w_e$ into the "
+                                  "layer. The kernel appears by itself, and $W$ is gone:"});
   step.blocks.push_back(
       Display{{symbols.v + " &= \\frac{a_" + r.j + " - \\tilde a_" + r.j + "}{h(" + r.tk + ")}",
                "f(x) &= " + symbols.sum() + " \\frac{\\kappa(" + r.tx + ", " + r.tk + ")}{h(" + r.tx + ")} " + symbols.v +
@@ -354,7 +353,15 @@ Step expansion_step(const Attention& attention, const Symbols& symbols) {
                                    "y_i &= " + expansion(attention, symbols, {symbols.query_point}, {symbols.key_point})}});
     step.blocks.push_back(Paragraph{"and with everything written out:"});
   }
-  step.blocks.push_back(Display{{"y_i = " + expansion(attention, symbols, q, k)}});
+  if (count > 0 && !is_softmax(attention) && std::holds_alternative<RowSum>(attention.normaliser)) {
+    const std::string weight = "A_{i" + symbols.j + "}";
+    const double eps = den_eps(attention);
+    step.blocks.push_back(Display{{weight + " &= " + kappa(attention.kernel, q, k),
+                                   "y_i &= \\frac{" + symbols.sum() + " " + weight + " " + symbols.v + "}{" + symbols.sum() +
+                                       " " + weight + (eps > 0 ? " + " + number(eps) : "") + "}" + symbols.offset}});
+  } else {
+    step.blocks.push_back(Display{{"y_i = " + expansion(attention, symbols, q, k)}});
+  }
   if (std::holds_alternative<Rbf>(attention.kernel) && is_softmax(attention))
     step.blocks.push_back(Paragraph{"The term with the norm of the query is the same for all keys and drops out of the softmax: "
                                     "what remains is a dot product with a penalty for long keys."});
@@ -366,13 +373,13 @@ Step expansion_step(const Attention& attention, const Symbols& symbols) {
     step.blocks.push_back(Paragraph{"Strictly, every set $M_i$ has a regression and multipliers of its own. The layer shares one "
                                     "$v_j$ among all queries: a modelling step, not a consequence."});
   if (attention.residual)
-    step.blocks.push_back(Paragraph{"The skip returns as $r_i = r(q_i)$; it changed the targets to $y - r$, not the form of the dual."});
+    step.blocks.push_back(Paragraph{"The skip returns as $r_i$, its value at query $i$; it changed the targets to $y - r$, not the form of the dual."});
   if (!attention.keys.empty())
     step.blocks.push_back(Paragraph{"A query that sees nothing gets " +
                                     (symbols.offset.empty() ? std::string("0") : math(symbols.offset.substr(3))) + "."});
   step.blocks.push_back(
       Paragraph{"A trained layer does not solve for the values: $v_j = W_V x_j$ is learned. The only trace of the box is $\\lvert "
-                "v \\rvert \\le C/\\lvert h \\rvert$, met by every large enough $C$. Step 7 goes back from values to multipliers."});
+                "v \\rvert \\le C/\\lvert h \\rvert$, met by every large enough $C$. The certificate goes back from values to multipliers."});
   return step;
 }
 

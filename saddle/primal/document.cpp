@@ -58,8 +58,10 @@ Json to_document(const Attention& attention) {
   for (const Term& term : parse_terms(to_text(attention))) {
     const std::string role = find_part(term.name)->role;
     const bool list = std::find(list_roles.begin(), list_roles.end(), role) != list_roles.end();
-    if (list) document[role].push_back(term_to_json(term));
-    else document[role] = term_to_json(term);
+    if (list)
+      document[role].push_back(term_to_json(term));
+    else
+      document[role] = term_to_json(term);
   }
   return document;
 }
@@ -74,7 +76,8 @@ std::string scalar_to_text(const Json& value, const std::string& where) {
     for (const Json& item : value) text += (text.empty() ? "" : ",") + scalar_to_text(item, where);
     return text;
   }
-  throw InvalidArgument("attention: " + where + " must be a number, a word, true, false or a list, found " + value.dump());
+  throw InvalidArgument("attention: " + where + " must be a number, a word, true, false or a list, found " +
+                        value.dump());
 }
 
 Term term_from_json(const Json& object, const std::string& role) {
@@ -95,7 +98,8 @@ Attention from_document(const Json& document, const Presets& presets) {
   if (document.is_object() && document.size() == 1 && document.contains("attention"))
     return from_document(document["attention"], presets);
   if (!document.is_object() || !document.contains("kernel"))
-    throw InvalidArgument("attention: expected a written form or an object with a \"kernel\", found " + document.dump());
+    throw InvalidArgument("attention: expected a written form or an object with a \"kernel\", found " +
+                          document.dump());
   for (const auto& [key, value] : document.items())
     if (std::find(all_roles.begin(), all_roles.end(), key) == all_roles.end()) {
       const std::string close = nearest(key, all_roles);

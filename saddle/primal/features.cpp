@@ -86,8 +86,12 @@ FeatureMap::Table prepare(const Kernel& kernel, Index D) {
     prepare_polynomial(table, *polynomial);
   } else if (const auto* linear = std::get_if<Linear>(&kernel)) {
     switch (linear->map) {
-      case FeatureMapKind::elu1: table.kind = Kind::elu1; break;
-      case FeatureMapKind::relu: table.kind = Kind::relu; break;
+      case FeatureMapKind::elu1:
+        table.kind = Kind::elu1;
+        break;
+      case FeatureMapKind::relu:
+        table.kind = Kind::relu;
+        break;
       case FeatureMapKind::taylor:
         table.kind = Kind::monomial;
         prepare_taylor(table, linear->order);
@@ -177,10 +181,10 @@ void FeatureMap::pullback(const double* x, const double* dphi, double* dx) const
       }
       break;
     case Table::Kind::random: {
-      std::vector<double> phi(static_cast<std::size_t>(t.F));
+      std::vector<double> phi(t.F);
       map(x, phi.data());
       for (Index r = 0; r < t.F; ++r) {
-        const double weight = dphi[r] * phi[static_cast<std::size_t>(r)] * t.input_scale;
+        const double weight = dphi[r] * phi[r] * t.input_scale;
         for (Index d = 0; d < t.D; ++d) dx[d] += weight * (t.directions(r, d) - x[d] * t.input_scale);
       }
       break;
@@ -202,7 +206,7 @@ Index monomial_count(Index D, Index degree) {
 
 std::vector<std::vector<int>> monomials(Index D, Index degree) {
   std::vector<std::vector<int>> out;
-  std::vector<int> exponents(static_cast<std::size_t>(D), 0);
+  std::vector<int> exponents(D, 0);
   for (Index t = 0; t <= degree; ++t) append_monomials(exponents, 0, static_cast<int>(t), out);
   return out;
 }

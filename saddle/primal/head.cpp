@@ -19,17 +19,16 @@ TensorView slice(const TensorView& tensor, Index b, Index h) {
 Matrix read(const TensorView& tensor, Index b, Index h) { return to_double<2>(slice(tensor, b, h)); }
 
 std::vector<std::uint8_t> read_key_mask(const Call& call, Index b, Index M) {
-  std::vector<std::uint8_t> keep(static_cast<std::size_t>(M), 1);
+  std::vector<std::uint8_t> keep(M, 1);
   if (!call.key_mask) return keep;
   for (Index j = 0; j < M; ++j)
-    keep[static_cast<std::size_t>(j)] =
-        load(call.key_mask, b * call.key_mask.stride[0] + j * call.key_mask.stride[1]) != 0;
+    keep[j] = load(call.key_mask, b * call.key_mask.stride[0] + j * call.key_mask.stride[1]) != 0;
   return keep;
 }
 
 // Whether query i sees key j, before pooling.
 bool visible_token(const Call& call, const Head& head, Index i, Index j) {
-  if (!head.keep_tokens[static_cast<std::size_t>(j)] || !sees(call.attention.keys, head.head, i, j)) return false;
+  if (!head.keep_tokens[j] || !sees(call.attention.keys, head.head, i, j)) return false;
   if (!call.mask) return true;
   const auto& stride = call.mask.stride;
   return load(call.mask, head.sample * stride[0] + head.head * stride[1] + i * stride[2] + j * stride[3]) != 0;
@@ -39,7 +38,7 @@ bool visible_token(const Call& call, const Head& head, Index i, Index j) {
 bool visible_window(const Call& call, const Head& head, Index i, const std::vector<Index>& window, Visibility rule) {
   bool any = false, all = true;
   for (Index t : window) {
-    if (!head.keep_tokens[static_cast<std::size_t>(t)]) continue;
+    if (!head.keep_tokens[t]) continue;
     const bool seen = visible_token(call, head, i, t);
     any |= seen;
     all &= seen;
@@ -63,8 +62,7 @@ void pool_head(const Call& call, Head& head) {
   head.v = pool(head.windows, head.v, head.keep_tokens);
   head.keep.clear();
   for (const auto& window : head.windows)
-    head.keep.push_back(std::any_of(window.begin(), window.end(),
-                                    [&](Index t) { return head.keep_tokens[static_cast<std::size_t>(t)] != 0; }));
+    head.keep.push_back(std::any_of(window.begin(), window.end(), [&](Index t) { return head.keep_tokens[t] != 0; }));
 }
 
 void find_visible(const Call& call, Head& head) {
@@ -74,9 +72,8 @@ void find_visible(const Call& call, Head& head) {
       call.attention.pooling ? visibility_of(call.attention, *call.attention.pooling) : Visibility::any;
   for (Index i = 0; i < N; ++i)
     for (Index j = 0; j < K; ++j)
-      head.visible(i, j) = call.attention.pooling
-                               ? visible_window(call, head, i, head.windows[static_cast<std::size_t>(j)], rule)
-                               : visible_token(call, head, i, j);
+      head.visible(i, j) = call.attention.pooling ? visible_window(call, head, i, head.windows[j], rule)
+                                                  : visible_token(call, head, i, j);
 }
 
 // The keys query i sees, as a keep list for its own statistics.
@@ -100,8 +97,8 @@ Head prepare_head(const Call& call, Index b, Index h) {
 
   const auto& transforms = call.attention.transforms;
   for (const Transform& transform : transforms)
-    head.theta.push_back(parameter_of(
-        call, std::visit([](const auto& part) { return std::string(part.parameter); }, transform), h));
+    head.theta.push_back(
+        parameter_of(call, std::visit([](const auto& part) { return std::string(part.parameter); }, transform), h));
   head.per_query = first_per_query_transform(call.attention);
   for (std::size_t t = 0; t < head.per_query; ++t) {
     head.inputs.push_back(head.tokens);
@@ -152,7 +149,7 @@ void write_head(const Call& call, const Head& head, const Matrix& y, const Tenso
   if (call.attention.bias) {
     const auto bias = parameter_of(call, "bias", head.head);
     for (Index i = 0; i < y.shape()[0]; ++i)
-      for (Index e = 0; e < y.shape()[1]; ++e) total(i, e) += bias[static_cast<std::size_t>(e)];
+      for (Index e = 0; e < y.shape()[1]; ++e) total(i, e) += bias[e];
   }
   if (call.attention.residual) {
     const Matrix skip = read(call.skip, head.sample, head.head);
@@ -167,7 +164,7 @@ void write_gradients(const Call& call, const std::vector<HeadGradient>& heads, c
   const Dims dims = call.dims();
   for (Index b = 0; b < dims.B; ++b)
     for (Index h = 0; h < dims.H; ++h) {
-      const HeadGradient& head = heads[static_cast<std::size_t>(b * dims.H + h)];
+      const HeadGradient& head = heads[b * dims.H + h];
       if (gradients.dq) from_double(head.tokens.q, slice(gradients.dq, b, h));
       if (gradients.dk) from_double(head.tokens.k, slice(gradients.dk, b, h));
       if (gradients.dv) from_double(head.v, slice(gradients.dv, b, h));
@@ -175,21 +172,20 @@ void write_gradients(const Call& call, const std::vector<HeadGradient>& heads, c
     }
   for (const auto& [name, tensor] : gradients.parameters) {
     const Index leading = tensor.shape[0], width = element_count(tensor.shape) / leading;
-    std::vector<double> sum(static_cast<std::size_t>(leading * width), 0.0);
+    std::vector<double> sum(leading * width, 0.0);
     const auto add = [&](Index h, std::span<const double> values) {
-      for (std::size_t c = 0; c < values.size(); ++c)
-        sum[static_cast<std::size_t>((leading == 1 ? 0 : h) * width) + c] += values[c];
+      for (std::size_t c = 0; c < values.size(); ++c) sum[(leading == 1 ? 0 : h) * width + c] += values[c];
     };
     for (Index b = 0; b < dims.B; ++b)
       for (Index h = 0; h < dims.H; ++h) {
         if (name == "bias") {
           const Matrix dy = read_dy(gradients, b, h);
-          for (Index i = 0; i < dims.N; ++i) add(h, {dy.data() + i * dims.E, static_cast<std::size_t>(dims.E)});
+          for (Index i = 0; i < dims.N; ++i) add(h, row(dy, i));
           continue;
         }
         for (std::size_t t = 0; t < call.attention.transforms.size(); ++t)
           if (name == std::visit([](const auto& part) { return part.parameter; }, call.attention.transforms[t]))
-            add(h, heads[static_cast<std::size_t>(b * dims.H + h)].theta[t]);
+            add(h, heads[b * dims.H + h].theta[t]);
       }
     saddle::detail::copy_from_double(sum.data(), tensor);
   }

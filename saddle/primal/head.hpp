@@ -7,17 +7,17 @@ namespace saddle::primal {
 
 struct Head {
   Index sample = 0, head = 0;
-  Tokens tokens;                         // q [N,D], k [K,D] after pooling and the transforms before per_query
-  Matrix v;                              // [K,E] after pooling
-  std::vector<std::uint8_t> keep;        // [K] keys that exist
-  Array<std::uint8_t, 2> visible;        // [N,K] key sets, masks and padding together
+  Tokens tokens;                           // q [N,D], k [K,D] after pooling and the transforms before per_query
+  Matrix v;                                // [K,E] after pooling
+  std::vector<std::uint8_t> keep;          // [K] keys that exist
+  Array<std::uint8_t, 2> visible;          // [N,K] key sets, masks and padding together
   std::vector<std::vector<double>> theta;  // parameters of each transform
-  std::size_t per_query = 0;             // first transform whose statistics differ between queries
+  std::size_t per_query = 0;               // first transform whose statistics differ between queries
 
   // Kept for the way back.
-  std::vector<Tokens> inputs;             // of each transform before per_query
-  Windows windows;                        // of the pooling, empty without
-  std::vector<std::uint8_t> keep_tokens;  // [M] keys before pooling
+  std::vector<Tokens> inputs;              // of each transform before per_query
+  Windows windows;                         // of the pooling, empty without
+  std::vector<std::uint8_t> keep_tokens;   // [M] keys before pooling
   std::vector<std::uint8_t> keep_queries;  // [N] where queries and keys are the same tokens, else empty
 };
 
@@ -42,8 +42,8 @@ struct QueryTokens {
 };
 SADDLE_API QueryTokens per_query_tokens(const Call& call, const Head& head, Index i);
 // gradient of QueryTokens.tokens -> added to the rows of gradient.tokens
-SADDLE_API void per_query_pullback(const Call& call, const Head& head, Index i, const QueryTokens& query, Tokens dtokens,
-                                   HeadGradient& gradient);
+SADDLE_API void per_query_pullback(const Call& call, const Head& head, Index i, const QueryTokens& query,
+                                   Tokens dtokens, HeadGradient& gradient);
 
 // y [N,E] of one head, plus bias and skip, into the output of the call.
 SADDLE_API void write_head(const Call& call, const Head& head, const Matrix& y, const TensorView& out);

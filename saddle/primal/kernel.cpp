@@ -49,9 +49,12 @@ Index Polynomial::features(Index D) const {
 Sign Linear::sign() const {
   switch (map) {
     case FeatureMapKind::elu1:
-    case FeatureMapKind::random: return Sign::positive;
-    case FeatureMapKind::relu: return Sign::vanishing;
-    case FeatureMapKind::taylor: return order % 2 == 0 ? Sign::positive : Sign::changing;
+    case FeatureMapKind::random:
+      return Sign::positive;
+    case FeatureMapKind::relu:
+      return Sign::vanishing;
+    case FeatureMapKind::taylor:
+      return order % 2 == 0 ? Sign::positive : Sign::changing;
   }
   return Sign::changing;
 }
@@ -59,9 +62,12 @@ Sign Linear::sign() const {
 Index Linear::features(Index D) const {
   switch (map) {
     case FeatureMapKind::elu1:
-    case FeatureMapKind::relu: return D;
-    case FeatureMapKind::taylor: return monomial_count(D, order);
-    case FeatureMapKind::random: return count;
+    case FeatureMapKind::relu:
+      return D;
+    case FeatureMapKind::taylor:
+      return monomial_count(D, order);
+    case FeatureMapKind::random:
+      return count;
   }
   return 0;
 }

@@ -80,8 +80,8 @@ enum class FeatureMapKind { elu1, relu, taylor, random };
 template <>
 inline constexpr std::array<std::string_view, 4> enum_words<FeatureMapKind>{"elu1", "relu", "taylor", "random"};
 
-// kappa = phi(x).phi(x') for a finite map phi: elu(x)+1, relu(x), the Taylor map of exp up to `order`, or `count` random
-// positive features. The last two approximate softmax.
+// kappa = phi(x).phi(x') for a finite map phi: elu(x)+1, relu(x), the Taylor map of exp up to `order`, or `count`
+// random positive features. The last two approximate softmax.
 struct Linear {
   FeatureMapKind map = FeatureMapKind::elu1;
   Index order = 2;

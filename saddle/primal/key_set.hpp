@@ -58,8 +58,9 @@ struct Strided {
   bool operator==(const Strided&) const = default;
 };
 
-// In blocks of `blocksize`, stride = ctx/blocksize: a block row sees its own stride and, in all earlier ones, the columns
-// of the head's group. The offsets stride-1, stride-2, .. are cut into groups of vertsize; head h uses group h mod num_verts.
+// In blocks of `blocksize`, stride = ctx/blocksize: a block row sees its own stride and, in all earlier ones, the
+// columns of the head's group. The offsets stride-1, stride-2, .. are cut into groups of vertsize; head h uses group h
+// mod num_verts.
 struct Fixed {
   Index ctx = 16;
   Index num_verts = 1;

@@ -15,9 +15,9 @@ namespace {
 // The layer opened up: sizes, weights as matrices, projected tokens.
 struct Open {
   Index B, N, X, H, D, E;
-  Matrix x;                  // [B*N,X]
+  Matrix x;  // [B*N,X]
   Matrix wq, wk, wv, wo;
-  Tensor q, k, v;            // [B,H,N,D|E]
+  Tensor q, k, v;  // [B,H,N,D|E]
   Call call;
 };
 
@@ -30,7 +30,7 @@ Matrix matrix(const Layer& layer, const std::string& name) {
 
 std::vector<double> bias(const Layer& layer, const std::string& name, Index size) {
   const auto found = layer.parameters.find(name);
-  if (found == layer.parameters.end()) return std::vector<double>(static_cast<std::size_t>(size), 0.0);
+  if (found == layer.parameters.end()) return std::vector<double>(size, 0.0);
   if (found->second.shape() != Shape{size})
     throw InvalidArgument(fmt::format("[{}] parameter {} has shape {} but must be ({})", to_text(layer.attention), name,
                                       to_string(found->second.shape()), size));
@@ -44,7 +44,7 @@ Matrix affine(const Matrix& x, const Matrix& w, const std::vector<double>& b) {
   Matrix y({n, out});
   for (Index i = 0; i < n; ++i)
     for (Index o = 0; o < out; ++o) {
-      double sum = b[static_cast<std::size_t>(o)];
+      double sum = b[o];
       for (Index c = 0; c < in; ++c) sum += w(o, c) * x(i, c);
       y(i, o) = sum;
     }
@@ -102,10 +102,23 @@ void require(bool ok, const Layer& layer, const std::string& name, const Matrix&
 
 Open open(const Layer& layer, const Tensor& x, const TensorView& key_mask, const TensorView& mask) {
   if (x.shape().size() != 3)
-    throw InvalidArgument(fmt::format("[{}] the input has shape {} but must be (B,N,X)", to_text(layer.attention),
-                                      to_string(x.shape())));
-  Open o{x.shape()[0], x.shape()[1], x.shape()[2], layer.heads, 0, 0, flatten(x), matrix(layer, "wq"),
-         matrix(layer, "wk"), matrix(layer, "wv"), matrix(layer, "wo"), {}, {}, {}, {}};
+    throw InvalidArgument(
+        fmt::format("[{}] the input has shape {} but must be (B,N,X)", to_text(layer.attention), to_string(x.shape())));
+  Open o{x.shape()[0],
+         x.shape()[1],
+         x.shape()[2],
+         layer.heads,
+         0,
+         0,
+         flatten(x),
+         matrix(layer, "wq"),
+         matrix(layer, "wk"),
+         matrix(layer, "wv"),
+         matrix(layer, "wo"),
+         {},
+         {},
+         {},
+         {}};
   const std::string width = fmt::format("(a multiple of H = {}, X = {})", o.H, o.X);
   require(o.wq.shape()[0] % o.H == 0 && o.wq.shape()[1] == o.X, layer, "wq", o.wq, width);
   require(o.wk.shape() == o.wq.shape(), layer, "wk", o.wk, "that of wq");

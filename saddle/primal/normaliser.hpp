@@ -82,8 +82,10 @@ struct NormaliserRule {
 inline NormaliserRule normaliser_rule(const Normaliser& normaliser, const Kernel& kernel, Index N, Index K) {
   return std::visit(
       [&]<class P>(const P& part) -> NormaliserRule {
-        if constexpr (FixedNormaliser<P>) return {false, 0, part.value(N, K)};
-        else return {true, den_eps_of(part, kernel), 1};
+        if constexpr (FixedNormaliser<P>)
+          return {false, 0, part.value(N, K)};
+        else
+          return {true, den_eps_of(part, kernel), 1};
       },
       normaliser);
 }

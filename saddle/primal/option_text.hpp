@@ -70,12 +70,11 @@ inline std::string kind_of(const std::vector<Index>&) { return "a list of whole 
 
 // Enumerations, through enum_words
 template <class E>
-  requires std::is_enum_v<E>
-std::string encode(E value) {
+requires std::is_enum_v<E> std::string encode(E value) {
   return std::string(enum_words<E>[static_cast<std::size_t>(value)]);
 }
 template <class E>
-  requires std::is_enum_v<E>
+requires std::is_enum_v<E>
 bool decode(std::string_view text, E& value) {
   for (std::size_t w = 0; w < enum_words<E>.size(); ++w)
     if (enum_words<E>[w] == text) {
@@ -85,8 +84,7 @@ bool decode(std::string_view text, E& value) {
   return false;
 }
 template <class E>
-  requires std::is_enum_v<E>
-std::string kind_of(const E&) {
+requires std::is_enum_v<E> std::string kind_of(const E&) {
   std::string text;
   for (std::size_t w = 0; w < enum_words<E>.size(); ++w)
     text += (w == 0 ? "" : w + 1 == enum_words<E>.size() ? " or " : ", ") + std::string(enum_words<E>[w]);

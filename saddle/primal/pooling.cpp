@@ -6,14 +6,16 @@ namespace saddle::primal {
 
 namespace {
 
-Index window_count(Tail tail, Index factor, Index n) { return tail == Tail::partial ? (n + factor - 1) / factor : n / factor; }
+Index window_count(Tail tail, Index factor, Index n) {
+  return tail == Tail::partial ? (n + factor - 1) / factor : n / factor;
+}
 
 Grid token_grid(const Pooling& pooling, Index M) {
   return pooling.grid.empty() ? most_square_grid(std::max<Index>(M - pooling.prefix, 0)) : pooling.grid;
 }
 
 Index count_kept(const std::vector<Index>& window, std::span<const std::uint8_t> keep) {
-  return std::count_if(window.begin(), window.end(), [&](Index t) { return keep[static_cast<std::size_t>(t)] != 0; });
+  return std::count_if(window.begin(), window.end(), [&](Index t) { return keep[t] != 0; });
 }
 
 }  // namespace
@@ -49,17 +51,18 @@ Windows pooling_windows(const Pooling& pooling, Index factor, Index M) {
 Index pooled_count(const Pooling& pooling, Index factor, Index M) {
   if (pooling.pool == PoolShape::one_d) return window_count(pooling.tail, factor, M);
   const Grid grid = token_grid(pooling, M);
-  return pooling.prefix + window_count(pooling.tail, factor, grid.rows) * window_count(pooling.tail, factor, grid.columns);
+  return pooling.prefix +
+         window_count(pooling.tail, factor, grid.rows) * window_count(pooling.tail, factor, grid.columns);
 }
 
 Matrix pool(const Windows& windows, const Matrix& x, std::span<const std::uint8_t> keep) {
   const Index C = x.shape()[1];
   Matrix y({static_cast<Index>(windows.size()), C});
   for (Index J = 0; J < y.shape()[0]; ++J) {
-    const auto& window = windows[static_cast<std::size_t>(J)];
+    const auto& window = windows[J];
     const Index n = count_kept(window, keep);
     for (Index t : window)
-      if (keep[static_cast<std::size_t>(t)])
+      if (keep[t])
         for (Index c = 0; c < C; ++c) y(J, c) += x(t, c) / static_cast<double>(n);
   }
   return y;
@@ -69,10 +72,10 @@ Matrix pool_pullback(const Windows& windows, const Matrix& dy, std::span<const s
   const Index C = dy.shape()[1];
   Matrix dx({M, C});
   for (Index J = 0; J < dy.shape()[0]; ++J) {
-    const auto& window = windows[static_cast<std::size_t>(J)];
+    const auto& window = windows[J];
     const Index n = count_kept(window, keep);
     for (Index t : window)
-      if (keep[static_cast<std::size_t>(t)])
+      if (keep[t])
         for (Index c = 0; c < C; ++c) dx(t, c) += dy(J, c) / static_cast<double>(n);
   }
   return dx;

@@ -14,9 +14,6 @@ namespace {
 
 using Features = std::vector<double>;
 
-const double* row(const Matrix& x, Index i) { return x.data() + i * x.shape()[1]; }
-double* row(Matrix& x, Index i) { return x.data() + i * x.shape()[1]; }
-
 PrimalState state_for(const Call& call, const Head& head) {
   return {call.attention, head.tokens.q.shape()[1], head.v.shape()[1], head.tokens.q.shape()[0],
           head.tokens.k.shape()[0]};
@@ -25,11 +22,11 @@ PrimalState state_for(const Call& call, const Head& head) {
 // keys [i]: those query i is the first to see. Key sets only grow with i here, so running sums serve all queries.
 std::vector<std::vector<Index>> arrivals(const Head& head) {
   const auto [N, K] = head.visible.shape();
-  std::vector<std::vector<Index>> keys(static_cast<std::size_t>(N));
+  std::vector<std::vector<Index>> keys(N);
   for (Index j = 0; j < K; ++j)
     for (Index i = 0; i < N; ++i)
       if (head.visible(i, j)) {
-        keys[static_cast<std::size_t>(i)].push_back(j);
+        keys[i].push_back(j);
         break;
       }
   return keys;
@@ -46,42 +43,42 @@ HeadGradient head_backward(const Call& call, const Head& head, const Matrix& dy)
   const auto arriving = arrivals(head);
   Matrix phi_q({N, F}), g({N, E});
   Vector c({N});
-  std::vector<double> y(static_cast<std::size_t>(E)), dphi(static_cast<std::size_t>(F));
+  std::vector<double> y(E), dphi(F);
   for (Index i = 0; i < N; ++i) {
-    for (Index j : arriving[static_cast<std::size_t>(i)]) state.append(row(head.tokens.k, j), row(head.v, j));
+    for (Index j : arriving[i]) state.append(row(head.tokens.k, j).data(), row(head.v, j).data());
     if (state.empty()) continue;
-    map.map(row(head.tokens.q, i), row(phi_q, i));
-    const double h = state.read(row(head.tokens.q, i), y.data());
+    map.map(row(head.tokens.q, i).data(), row(phi_q, i).data());
+    const double h = state.read(row(head.tokens.q, i).data(), y.data());
     for (Index e = 0; e < E; ++e) {
       g(i, e) = dy(i, e) / h;
-      if (state.row_sum()) c(i) += g(i, e) * y[static_cast<std::size_t>(e)];
+      if (state.row_sum()) c(i) += g(i, e) * y[e];
     }
     for (Index f = 0; f < F; ++f) {
       double sum = -c(i) * state.z()(f);
       for (Index e = 0; e < E; ++e) sum += g(i, e) * state.w()(e, f);
-      dphi[static_cast<std::size_t>(f)] = sum;
+      dphi[f] = sum;
     }
-    map.pullback(row(head.tokens.q, i), dphi.data(), row(gradient.tokens.q, i));
+    map.pullback(row(head.tokens.q, i).data(), dphi.data(), row(gradient.tokens.q, i).data());
   }
   Matrix dw({E, F});
   Vector dz({F});
-  Features phi(static_cast<std::size_t>(F));
+  Features phi(F);
   for (Index i = N; i-- > 0;) {
     for (Index f = 0; f < F; ++f) {
       dz(f) -= c(i) * phi_q(i, f);
       for (Index e = 0; e < E; ++e) dw(e, f) += g(i, e) * phi_q(i, f);
     }
-    for (Index j : arriving[static_cast<std::size_t>(i)]) {
-      map.map(row(head.tokens.k, j), phi.data());
+    for (Index j : arriving[i]) {
+      map.map(row(head.tokens.k, j).data(), phi.data());
       for (Index f = 0; f < F; ++f) {
         double sum = dz(f);
         for (Index e = 0; e < E; ++e) {
           sum += dw(e, f) * head.v(j, e);
-          gradient.v(j, e) += dw(e, f) * phi[static_cast<std::size_t>(f)];
+          gradient.v(j, e) += dw(e, f) * phi[f];
         }
-        dphi[static_cast<std::size_t>(f)] = sum;
+        dphi[f] = sum;
       }
-      map.pullback(row(head.tokens.k, j), dphi.data(), row(gradient.tokens.k, j));
+      map.pullback(row(head.tokens.k, j).data(), dphi.data(), row(gradient.tokens.k, j).data());
     }
   }
   pullback_head(call, head, gradient);
@@ -98,11 +95,11 @@ PrimalState::PrimalState(const Attention& attention, Index D, Index E, Index N, 
 
 void PrimalState::append(const double* k, const double* v) {
   const Index E = w_.shape()[0], F = w_.shape()[1];
-  Features phi(static_cast<std::size_t>(F));
+  Features phi(F);
   features_.map(k, phi.data());
   for (Index f = 0; f < F; ++f) {
-    z_(f) += phi[static_cast<std::size_t>(f)];
-    for (Index e = 0; e < E; ++e) w_(e, f) += v[e] * phi[static_cast<std::size_t>(f)];
+    z_(f) += phi[f];
+    for (Index e = 0; e < E; ++e) w_(e, f) += v[e] * phi[f];
   }
   ++count_;
 }
@@ -118,12 +115,12 @@ double PrimalState::read(const double* q, double* y) const {
   const Index E = w_.shape()[0], F = w_.shape()[1];
   std::fill(y, y + E, 0.0);
   if (empty()) return 0;
-  Features phi(static_cast<std::size_t>(F));
+  Features phi(F);
   features_.map(q, phi.data());
   const double h = normaliser(phi.data());
   for (Index e = 0; e < E; ++e) {
     double sum = 0;
-    for (Index f = 0; f < F; ++f) sum += w_(e, f) * phi[static_cast<std::size_t>(f)];
+    for (Index f = 0; f < F; ++f) sum += w_(e, f) * phi[f];
     y[e] = sum / h;
   }
   return h;
@@ -157,8 +154,8 @@ void primal_forward(const Call& call, const Outputs& outputs) {
       const auto arriving = arrivals(head);
       Matrix y({dims.N, dims.E});
       for (Index i = 0; i < dims.N; ++i) {
-        for (Index j : arriving[static_cast<std::size_t>(i)]) state.append(row(head.tokens.k, j), row(head.v, j));
-        const double h = state.read(row(head.tokens.q, i), row(y, i));
+        for (Index j : arriving[i]) state.append(row(head.tokens.k, j).data(), row(head.v, j).data());
+        const double h = state.read(row(head.tokens.q, i).data(), row(y, i).data());
         if (outputs.lse)
           store(outputs.lse,
                 head.sample * outputs.lse.stride[0] + head.head * outputs.lse.stride[1] + i * outputs.lse.stride[2],
@@ -171,12 +168,11 @@ void primal_forward(const Call& call, const Outputs& outputs) {
 
 void primal_backward(const Call& call, const Gradients& gradients) {
   const Dims dims = call.dims();
-  std::vector<HeadGradient> heads(static_cast<std::size_t>(dims.B * dims.H));
+  std::vector<HeadGradient> heads(dims.B * dims.H);
   parallel_for(dims.B * dims.H, 1, [&](Index begin, Index end) {
     for (Index task = begin; task < end; ++task) {
       const Head head = prepare_head(call, task / dims.H, task % dims.H);
-      heads[static_cast<std::size_t>(task)] =
-          head_backward(call, head, read_dy(gradients, task / dims.H, task % dims.H));
+      heads[task] = head_backward(call, head, read_dy(gradients, task / dims.H, task % dims.H));
     }
   });
   write_gradients(call, heads, gradients);
@@ -185,14 +181,15 @@ void primal_backward(const Call& call, const Gradients& gradients) {
 PrimalWeights primal_weights(const Call& call) {
   const Dims dims = call.dims();
   const auto F = feature_count(call.attention.kernel, dims.D);
-  if (!F) throw NotSupported("W and z exist only for a finite feature map", primal_form_refusals(call.attention, false));
+  if (!F)
+    throw NotSupported("W and z exist only for a finite feature map", primal_form_refusals(call.attention, false));
   PrimalWeights weights{Array<double, 4>({dims.B, dims.H, dims.E, *F}), Array<double, 3>({dims.B, dims.H, *F})};
   for (Index b = 0; b < dims.B; ++b)
     for (Index h = 0; h < dims.H; ++h) {
       const Head head = prepare_head(call, b, h);
       PrimalState state = state_for(call, head);
       for (Index j = 0; j < head.tokens.k.shape()[0]; ++j)
-        if (head.keep[static_cast<std::size_t>(j)]) state.append(row(head.tokens.k, j), row(head.v, j));
+        if (head.keep[j]) state.append(row(head.tokens.k, j).data(), row(head.v, j).data());
       const Index at = b * dims.H + h;
       std::copy(state.w().begin(), state.w().end(), weights.w.data() + at * dims.E * *F);
       std::copy(state.z().begin(), state.z().end(), weights.z.data() + at * *F);

@@ -11,17 +11,9 @@ namespace saddle::primal {
 
 namespace {
 
-std::span<const double> row(const Matrix& x, Index i) {
-  const auto width = static_cast<std::size_t>(x.shape()[1]);
-  return {x.data() + static_cast<std::size_t>(i) * width, width};
-}
-std::span<double> row(Matrix& x, Index i) {
-  const auto width = static_cast<std::size_t>(x.shape()[1]);
-  return {x.data() + static_cast<std::size_t>(i) * width, width};
-}
 std::span<const std::uint8_t> visible_row(const Head& head, Index i) {
-  const auto K = static_cast<std::size_t>(head.visible.shape()[1]);
-  return {head.visible.data() + static_cast<std::size_t>(i) * K, K};
+  const Index K = head.visible.shape()[1];
+  return {head.visible.data() + i * K, static_cast<std::size_t>(K)};
 }
 
 WeightRule rule_for(const Call& call, const Head& head) {
@@ -58,7 +50,7 @@ Matrix expand(const Matrix& weights, const Matrix& v) {
 
 void write_row(const TensorView& tensor, Index offset, Index stride, std::span<const double> values, Index columns) {
   for (Index c = 0; c < columns; ++c)
-    store(tensor, offset + c * stride, c < static_cast<Index>(values.size()) ? values[static_cast<std::size_t>(c)] : 0);
+    store(tensor, offset + c * stride, c < static_cast<Index>(values.size()) ? values[c] : 0);
 }
 
 void write_optional(const Head& head, const Matrix& weights, const Vector& log_h, const Outputs& out) {
@@ -73,9 +65,9 @@ void write_optional(const Head& head, const Matrix& weights, const Vector& log_h
                 out.weights.shape[3]);
   }
   if (out.column_sums) {
-    std::vector<double> sums(static_cast<std::size_t>(K), 0.0);
+    std::vector<double> sums(K, 0.0);
     for (Index i = 0; i < N; ++i)
-      for (Index j = 0; j < K; ++j) sums[static_cast<std::size_t>(j)] += weights(i, j);
+      for (Index j = 0; j < K; ++j) sums[j] += weights(i, j);
     const auto& s = out.column_sums.stride;
     write_row(out.column_sums, head.sample * s[0] + head.head * s[1], s[2], sums, out.column_sums.shape[2]);
   }
@@ -89,7 +81,7 @@ HeadGradient head_backward(const Call& call, const Head& head, const Matrix& dy)
   const Matrix weights = weigh(call, head, rule, log_h);
   const auto [N, K] = weights.shape();
   const Index E = dy.shape()[1];
-  std::vector<double> dweights(static_cast<std::size_t>(K));
+  std::vector<double> dweights(K);
   for (Index i = 0; i < N; ++i) {
     for (Index j = 0; j < K; ++j) {
       double sum = 0;
@@ -97,7 +89,7 @@ HeadGradient head_backward(const Call& call, const Head& head, const Matrix& dy)
         sum += head.visible(i, j) ? dy(i, e) * head.v(j, e) : 0;
         if (weights(i, j) != 0) gradient.v(j, e) += weights(i, j) * dy(i, e);
       }
-      dweights[static_cast<std::size_t>(j)] = sum;
+      dweights[j] = sum;
     }
     if (is_per_query(call, head)) {
       const QueryTokens own = per_query_tokens(call, head, i);
@@ -106,8 +98,8 @@ HeadGradient head_backward(const Call& call, const Head& head, const Matrix& dy)
                         dtokens.k);
       per_query_pullback(call, head, i, own, std::move(dtokens), gradient);
     } else {
-      rule.row_pullback(row(head.tokens.q, i), head.tokens.k, visible_row(head, i), dweights,
-                        row(gradient.tokens.q, i), gradient.tokens.k);
+      rule.row_pullback(row(head.tokens.q, i), head.tokens.k, visible_row(head, i), dweights, row(gradient.tokens.q, i),
+                        gradient.tokens.k);
     }
   }
   pullback_head(call, head, gradient);
@@ -131,12 +123,11 @@ void reference_forward(const Call& call, const Outputs& outputs) {
 
 void reference_backward(const Call& call, const Gradients& gradients) {
   const Dims dims = call.dims();
-  std::vector<HeadGradient> heads(static_cast<std::size_t>(dims.B * dims.H));
+  std::vector<HeadGradient> heads(dims.B * dims.H);
   parallel_for(dims.B * dims.H, 1, [&](Index begin, Index end) {
     for (Index task = begin; task < end; ++task) {
       const Head head = prepare_head(call, task / dims.H, task % dims.H);
-      heads[static_cast<std::size_t>(task)] =
-          head_backward(call, head, read_dy(gradients, task / dims.H, task % dims.H));
+      heads[task] = head_backward(call, head, read_dy(gradients, task / dims.H, task % dims.H));
     }
   });
   write_gradients(call, heads, gradients);

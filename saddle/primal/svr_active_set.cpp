@@ -35,7 +35,7 @@ class ActiveSet {
   double b_;
 };
 
-// beta [M] moved to the values that its states allow.
+// beta [M] moved to the values that its states allow. What differs from 0 or C by rounding only is not free.
 VectorXd ActiveSet::projected() const {
   const double C = problem_.options.C;
   const double across = problem_.options.epsilon > 0 ? 0.0 : C;
@@ -58,6 +58,11 @@ VectorXd ActiveSet::projected() const {
         beta[j] = C;
         break;
     }
+  }
+  const double rounding = 1e-13 * beta.lpNorm<Eigen::Infinity>();
+  for (double& x : beta) {
+    if (std::abs(x) <= rounding) x = 0;
+    if (std::abs(x) >= C - rounding) x = std::copysign(C, x);
   }
   return beta;
 }

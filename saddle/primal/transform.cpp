@@ -15,26 +15,24 @@ struct KeyStatistics {
 KeyStatistics statistics(const BatchNorm& bn, const Matrix& k, std::span<const std::uint8_t> keep) {
   const auto [M, D] = k.shape();
   KeyStatistics s;
-  s.mean.assign(static_cast<std::size_t>(D), 0.0);
+  s.mean.assign(D, 0.0);
   s.variance = s.mean;
-  s.inverse.assign(static_cast<std::size_t>(D), 1.0);
-  for (Index j = 0; j < M; ++j) s.n += keep[static_cast<std::size_t>(j)] != 0;
+  s.inverse.assign(D, 1.0);
+  for (Index j = 0; j < M; ++j) s.n += keep[j] != 0;
   if (s.n == 0) return s;
   for (Index d = 0; d < D; ++d) {
-    const auto at = static_cast<std::size_t>(d);
     for (Index j = 0; j < M; ++j)
-      if (keep[static_cast<std::size_t>(j)]) s.mean[at] += k(j, d);
-    s.mean[at] /= static_cast<double>(s.n);
+      if (keep[j]) s.mean[d] += k(j, d);
+    s.mean[d] /= static_cast<double>(s.n);
     for (Index j = 0; j < M; ++j)
-      if (keep[static_cast<std::size_t>(j)]) s.variance[at] += (k(j, d) - s.mean[at]) * (k(j, d) - s.mean[at]);
-    s.variance[at] /= static_cast<double>(s.n);
-    if (bn.scale == ScaleMode::std) s.inverse[at] = 1 / std::sqrt(s.variance[at] + bn.eps);
+      if (keep[j]) s.variance[d] += (k(j, d) - s.mean[d]) * (k(j, d) - s.mean[d]);
+    s.variance[d] /= static_cast<double>(s.n);
+    if (bn.scale == ScaleMode::std) s.inverse[d] = 1 / std::sqrt(s.variance[d] + bn.eps);
   }
   return s;
 }
 
-// y [rows,columns] += c [Fh,Fw] over x, zero outside: y(r,c) = sum_f c(f) x(r + fh - Ph, c + fw - Pw).
-// `adjoint` runs the same index set the other way round, x and y swapped: the gradient with respect to the input.
+// The index set of y(r,c) = sum_f c(f) x(r + fr - Pr, c + fc - Pc), zero outside the grid. Both passes walk it.
 struct GridConvolution {
   Grid grid, size;
 
@@ -51,7 +49,7 @@ struct GridConvolution {
   }
 };
 
-bool kept_at(std::span<const std::uint8_t> keep, Index i) { return keep.empty() || keep[static_cast<std::size_t>(i)]; }
+bool kept_at(std::span<const std::uint8_t> keep, Index i) { return keep.empty() || keep[i]; }
 
 // Calls visit(output token, output feature, kernel index, input token, input feature) for every product of the
 // convolution over x [n,D]; missing tokens are zero, so they are left out.
@@ -84,9 +82,8 @@ void convolve(const Conv& conv, Tokens& tokens, const Kept& kept, std::span<cons
   const auto apply = [&](Matrix& x, std::span<const std::uint8_t> keep) {
     const auto [n, D] = x.shape();
     Matrix y(x.shape());
-    for_each_product(conv.axis, over(conv, n, D), keep, n, D, [&](Index i, Index d, Index f, Index j, Index e) {
-      y(i, d) += theta[static_cast<std::size_t>(f)] * x(j, e);
-    });
+    for_each_product(conv.axis, over(conv, n, D), keep, n, D,
+                     [&](Index i, Index d, Index f, Index j, Index e) { y(i, d) += theta[f] * x(j, e); });
     x = std::move(y);
   };
   apply(tokens.q, kept.queries);
@@ -100,8 +97,8 @@ void convolve_pullback(const Conv& conv, const Tokens& input, const Kept& kept, 
     const auto [n, D] = x.shape();
     Matrix dx(x.shape());
     for_each_product(conv.axis, over(conv, n, D), keep, n, D, [&](Index i, Index d, Index f, Index j, Index e) {
-      dx(j, e) += theta[static_cast<std::size_t>(f)] * dy(i, d);
-      dtheta[static_cast<std::size_t>(f)] += x(j, e) * dy(i, d);
+      dx(j, e) += theta[f] * dy(i, d);
+      dtheta[f] += x(j, e) * dy(i, d);
     });
     dy = std::move(dx);
   };
@@ -117,8 +114,7 @@ void BatchNorm::apply(Tokens& tokens, const Kept& kept, std::span<const double> 
   for (Matrix* x : {&tokens.q, &tokens.k})
     for (Index i = 0; i < x->shape()[0]; ++i)
       for (Index d = 0; d < x->shape()[1]; ++d) {
-        const auto at = static_cast<std::size_t>(d);
-        (*x)(i, d) = ((*x)(i, d) - theta[0] * s.mean[at]) * s.inverse[at];
+        (*x)(i, d) = ((*x)(i, d) - theta[0] * s.mean[d]) * s.inverse[d];
       }
 }
 
@@ -129,8 +125,7 @@ void BatchNorm::pullback(const Tokens& input, const Kept& kept, std::span<const 
   if (s.n == 0) return;
   const auto [M, D] = input.k.shape();
   for (Index d = 0; d < D; ++d) {
-    const auto at = static_cast<std::size_t>(d);
-    const double mean = s.mean[at], r = s.inverse[at];
+    const double mean = s.mean[d], r = s.inverse[d];
     double sum = 0, dr = 0;  // sums over rows of dx' and dx' (x - beta mu)
     const auto accumulate = [&](const Matrix& x, Matrix& dx) {
       for (Index i = 0; i < x.shape()[0]; ++i) {
@@ -145,8 +140,7 @@ void BatchNorm::pullback(const Tokens& input, const Kept& kept, std::span<const 
     const double dmean = -theta[0] * sum * r;
     const double dvariance = scale == ScaleMode::std ? -0.5 * dr * r * r * r : 0;  // r = (var + eps)^(-1/2)
     for (Index j = 0; j < M; ++j)
-      if (kept.keys[static_cast<std::size_t>(j)])
-        gradient.k(j, d) += (dmean + 2 * dvariance * (input.k(j, d) - mean)) / static_cast<double>(s.n);
+      if (kept.keys[j]) gradient.k(j, d) += (dmean + 2 * dvariance * (input.k(j, d) - mean)) / static_cast<double>(s.n);
   }
 }
 
@@ -171,8 +165,7 @@ void L2::pullback(const Tokens& input, const Kept&, std::span<const double>, Tok
         dot += x(i, d) * dx(i, d);
       }
       const double inverse = square > 0 ? 1 / std::sqrt(square) : 0;
-      for (Index d = 0; d < x.shape()[1]; ++d)
-        dx(i, d) = (dx(i, d) - x(i, d) * dot * inverse * inverse) * inverse;
+      for (Index d = 0; d < x.shape()[1]; ++d) dx(i, d) = (dx(i, d) - x(i, d) * dot * inverse * inverse) * inverse;
     }
   };
   pull(input.q, gradient.q);
@@ -180,13 +173,13 @@ void L2::pullback(const Tokens& input, const Kept&, std::span<const double>, Tok
 }
 
 std::vector<double> Conv1d::initial() const {
-  std::vector<double> impulse(static_cast<std::size_t>(size), 0.0);
+  std::vector<double> impulse(size, 0.0);
   impulse[impulse.size() / 2] = 1;
   return impulse;
 }
 
 std::vector<double> Conv2d::initial() const {
-  std::vector<double> impulse(static_cast<std::size_t>(size.size()), 0.0);
+  std::vector<double> impulse(size.size(), 0.0);
   impulse[impulse.size() / 2] = 1;
   return impulse;
 }

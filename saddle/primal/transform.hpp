@@ -147,8 +147,8 @@ struct Conv2d {
 // A transform acts on tokens in place and pulls gradients back: `gradient` comes in with respect to the output and
 // leaves with respect to the input, dtheta is added to. theta holds the parameters of one head.
 template <class P>
-concept TransformPart = Part<P> && requires(const P part, Tokens& tokens, const Kept& kept,
-                                            std::span<const double> theta, std::span<double> dtheta) {
+concept TransformPart = Part<P> &&
+    requires(const P part, Tokens& tokens, const Kept& kept, std::span<const double> theta, std::span<double> dtheta) {
   { P::parameter } -> std::convertible_to<std::string_view>;
   part.apply(tokens, kept, theta);
   part.pullback(tokens, kept, theta, tokens, dtheta);

@@ -10,11 +10,6 @@ namespace {
 
 using Row = std::span<const double>;
 
-Row row_of(const Matrix& x, Index i) {
-  const auto width = static_cast<std::size_t>(x.shape()[1]);
-  return {x.data() + static_cast<std::size_t>(i) * width, width};
-}
-
 double dot(Row x, Row y) {
   double sum = 0;
   for (std::size_t d = 0; d < x.size(); ++d) sum += x[d] * y[d];
@@ -42,7 +37,7 @@ WeightRule::WeightRule(const Attention& attention, Index D, Index N, Index K)
 
 double WeightRule::kappa(Row x, Row y) const {
   if (form_) return form_->g(score(*form_, x, y));
-  std::vector<double> phi_x(static_cast<std::size_t>(features_->size())), phi_y(phi_x.size());
+  std::vector<double> phi_x(features_->size()), phi_y(phi_x.size());
   features_->map(x.data(), phi_x.data());
   features_->map(y.data(), phi_y.data());
   return dot(phi_x, phi_y);
@@ -52,31 +47,29 @@ double WeightRule::normaliser(Row x, const Matrix& k, std::span<const std::uint8
   if (!h_.row_sum) return h_.fixed;
   double h = h_.den_eps;
   for (Index j = 0; j < k.shape()[0]; ++j)
-    if (visible[static_cast<std::size_t>(j)]) h += kappa(x, row_of(k, j));
+    if (visible[j]) h += kappa(x, saddle::row(k, j));
   return h;
 }
 
 void WeightRule::scores(Row q, const Matrix& k, std::span<const std::uint8_t> visible, std::span<double> s) const {
   std::vector<double> phi_q, phi_k;
   if (!form_) {
-    phi_q.resize(static_cast<std::size_t>(features_->size()));
+    phi_q.resize(features_->size());
     phi_k.resize(phi_q.size());
     features_->map(q.data(), phi_q.data());
   }
   for (Index j = 0; j < k.shape()[0]; ++j) {
-    const auto at = static_cast<std::size_t>(j);
-    if (!visible[at]) continue;
+    if (!visible[j]) continue;
     if (form_) {
-      s[at] = score(*form_, q, row_of(k, j));
+      s[j] = score(*form_, q, saddle::row(k, j));
     } else {
-      features_->map(row_of(k, j).data(), phi_k.data());
-      s[at] = dot(phi_q, phi_k);
+      features_->map(saddle::row(k, j).data(), phi_k.data());
+      s[j] = dot(phi_q, phi_k);
     }
   }
 }
 
-double WeightRule::row(Row q, const Matrix& k, std::span<const std::uint8_t> visible,
-                       std::span<double> weights) const {
+double WeightRule::row(Row q, const Matrix& k, std::span<const std::uint8_t> visible, std::span<double> weights) const {
   std::vector<double> s(weights.size());
   scores(q, k, visible, s);
   // exp is taken relative to the largest score, so h comes out as exp(shift) times what is summed here.
@@ -108,19 +101,18 @@ void WeightRule::row_pullback(Row q, const Matrix& k, std::span<const std::uint8
   const double h = exponential ? 1 : normaliser(q, k, visible);
   std::vector<double> phi_q, phi_k, dphi_q, dphi_k;
   if (!form_) {
-    phi_q.resize(static_cast<std::size_t>(features_->size()));
+    phi_q.resize(features_->size());
     phi_k = dphi_q = dphi_k = phi_q;
     features_->map(q.data(), phi_q.data());
   }
   const auto D = q.size();
   for (Index j = 0; j < k.shape()[0]; ++j) {
-    const auto at = static_cast<std::size_t>(j);
-    if (!visible[at]) continue;
-    const double dkappa = dweights[at] - centre;
-    double* dk_row = dk.data() + at * D;
-    const Row key = row_of(k, j);
+    if (!visible[j]) continue;
+    const double dkappa = dweights[j] - centre;
+    double* dk_row = dk.data() + j * k.shape()[1];
+    const Row key = saddle::row(k, j);
     if (form_) {
-      const double ds = exponential ? weights[at] * dkappa : dkappa / h * form_->derivative(s[at]);
+      const double ds = exponential ? weights[j] * dkappa : dkappa / h * form_->derivative(s[j]);
       for (std::size_t d = 0; d < D; ++d) {
         dq[d] += ds * (form_->a * key[d] + 2 * form_->c * q[d]);
         dk_row[d] += ds * (form_->a * q[d] + 2 * form_->c * key[d]);

@@ -253,7 +253,8 @@ class Builder {
   template <class P>
   void put(P part, const Term& term) {
     const auto once = [&](bool present, std::string_view what) {
-      if (present) throw Mistake{term.position, fmt::format("'{}' is a second {}", term.name, what), "keep one of them"};
+      if (present)
+        throw Mistake{term.position, fmt::format("'{}' is a second {}", term.name, what), "keep one of them"};
     };
     if constexpr (std::is_constructible_v<Kernel, P>) {
       once(has_kernel_, "kernel");

@@ -1,5 +1,5 @@
-// The written form of an attention, `softmax+bn(beta=0.6)+sh(1,1,2,2)`, and its TOML and JSON forms. All three are lists
-// of terms; a term is a part's name with its options.
+// The written form of an attention, `softmax+bn(beta=0.6)+sh(1,1,2,2)`, and its TOML and JSON forms. All three are
+// lists of terms; a term is a part's name with its options.
 #pragma once
 
 #include <functional>
@@ -43,7 +43,8 @@ SADDLE_API std::string to_toml(const Attention& attention);
 // Terms in between.
 SADDLE_API std::vector<Term> parse_terms(std::string_view text);
 SADDLE_API Attention build(const std::vector<Term>& terms, const Presets& presets = {});
-// Sends each argument to the first term of `composition` that has an option of that name; positional ones go to the last.
+// Sends each argument to the first term of `composition` that has an option of that name; positional ones go to the
+// last.
 SADDLE_API Attention build_preset(std::string_view composition, const Term& preset);
 
 // Every part, for help texts and completion.

@@ -1,4 +1,4 @@
-#include "self_test.hpp"
+#include "self_check.hpp"
 
 #include <cmath>
 #include <functional>
@@ -49,30 +49,30 @@ struct Problem {
 
 double difference(const Tensor& a, const Tensor& b) { return mechanisms::golden_error(a, b); }
 
-SelfTest compare(const std::string& name, double error, double tolerance) {
+SelfCheck compare(const std::string& name, double error, double tolerance) {
   return {name, "difference " + error_text(error), rebuild, error <= tolerance};
 }
 
-SelfTest primal_against_dual() {
+SelfCheck primal_against_dual() {
   const Problem problem("linear(elu1)+causal");
   return compare("primal form equals dual form",
                  difference(problem.output(primal::primal_forward), problem.output(primal::reference_forward)), 1e-12);
 }
 
-SelfTest selected_against_reference() {
+SelfCheck selected_against_reference() {
   const Problem problem("attention_bn_sh");
   return compare("selected implementation equals the reference",
                  difference(problem.output(mechanisms::forward), problem.output(primal::reference_forward)), 1e-10);
 }
 
-SelfTest certificate() {
+SelfCheck certificate() {
   const Problem problem("rbf(gamma=0.5)");
   const primal::Certificate c = primal::certify(problem.call);
   return {"regression certificate holds", "gap " + error_text(c.gap) + ", KKT residual " + error_text(c.kkt), rebuild,
           c.holds()};
 }
 
-SelfTest file_round_trip() {
+SelfCheck file_round_trip() {
   TensorFile file;
   file.tensors["x"] = seeded("x", {3, 2});
   file.metadata["mechanism"] = "softmax";
@@ -80,7 +80,7 @@ SelfTest file_round_trip() {
   return {"tensor files round-trip", "", rebuild, back.tensors == file.tensors && back.metadata == file.metadata};
 }
 
-SelfTest names() {
+SelfCheck names() {
   for (const mechanisms::Mechanism* mechanism : mechanisms::all())
     if (mechanism->declare != nullptr) static_cast<void>(mechanisms::parse(mechanism->name));
   const std::size_t count = mechanisms::all().size();
@@ -89,13 +89,13 @@ SelfTest names() {
 
 }  // namespace
 
-std::vector<SelfTest> self_tests() {
-  std::vector<SelfTest> results;
-  const std::pair<const char*, SelfTest (*)()> tests[] = {{"mechanisms", names},
-                                                          {"primal and dual form", primal_against_dual},
-                                                          {"selection", selected_against_reference},
-                                                          {"certificate", certificate},
-                                                          {"tensor files", file_round_trip}};
+std::vector<SelfCheck> self_checks() {
+  std::vector<SelfCheck> results;
+  const std::pair<const char*, SelfCheck (*)()> tests[] = {{"mechanisms", names},
+                                                           {"primal and dual form", primal_against_dual},
+                                                           {"selection", selected_against_reference},
+                                                           {"certificate", certificate},
+                                                           {"tensor files", file_round_trip}};
   for (const auto& [name, test] : tests) {
     try {
       results.push_back(test());

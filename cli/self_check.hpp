@@ -6,10 +6,10 @@
 
 namespace saddle::cli {
 
-struct SelfTest {
+struct SelfCheck {
   std::string name, detail, hint;
   bool passed = false;
 };
-std::vector<SelfTest> self_tests();
+std::vector<SelfCheck> self_checks();
 
 }  // namespace saddle::cli

@@ -1,0 +1,54 @@
+#include "process.hpp"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <fstream>
+#include <iterator>
+
+namespace saddle::e2e {
+
+namespace fs = std::filesystem;
+
+std::string read_file(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write_file(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+
+CommandLine::CommandLine() {
+  std::string pattern = (fs::temp_directory_path() / "saddle-e2e-XXXXXX").string();
+  folder = mkdtemp(pattern.data());
+  fs::create_directory(folder / "work");
+  fs::create_symlink(fs::path(SADDLE_SOURCE_DIR) / "tests", folder / "work" / "tests");
+}
+
+CommandLine::~CommandLine() {
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+}
+
+void CommandLine::SetUp() {
+  if (std::string(SADDLE_CLI).empty()) GTEST_SKIP() << "the command line is not built";
+}
+
+Result CommandLine::sh(const std::string& line) const {
+  const fs::path script = folder / "line.sh", out = folder / "out", err = folder / "err";
+  write_file(script, "cd '" + (folder / "work").string() + "'\nPATH='" + fs::path(SADDLE_CLI).parent_path().string() +
+                         "':$PATH\n" + line + "\n");
+  const int status =
+      std::system(("sh '" + script.string() + "' >'" + out.string() + "' 2>'" + err.string() + "' </dev/null").c_str());
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return {code, read_file(out), read_file(err)};
+}
+
+nlohmann::json CommandLine::json(const std::string& line) const {
+  const Result result = sh(line);
+  EXPECT_EQ(result.code, 0) << line << "\n" << result.err;
+  const auto document = nlohmann::json::parse(result.out, nullptr, false);
+  EXPECT_TRUE(document.is_object() && document.contains("schema")) << line << "\n" << result.out;
+  return document;
+}
+
+}  // namespace saddle::e2e

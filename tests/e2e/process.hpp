@@ -1,0 +1,34 @@
+// Runs lines in a shell, in a scratch folder where `saddle` is the program under test.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace saddle::e2e {
+
+struct Result {
+  int code = -1;  // exit code, or 128 + signal
+  std::string out, err;
+};
+
+std::string read_file(const std::filesystem::path& path);
+void write_file(const std::filesystem::path& path, const std::string& text);
+
+class CommandLine : public testing::Test {
+ protected:
+  CommandLine();
+  ~CommandLine() override;
+  void SetUp() override;
+
+  // `line` as in a shell; `tests` in the scratch folder is that of the source tree.
+  Result sh(const std::string& line) const;
+  // The document that a line prints; the line must succeed.
+  nlohmann::json json(const std::string& line) const;
+
+  std::filesystem::path folder;
+};
+
+}  // namespace saddle::e2e
