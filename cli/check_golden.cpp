@@ -37,7 +37,7 @@ std::vector<std::string> find_cases(const std::vector<std::string>& paths) {
       continue;
     }
     std::vector<std::string> found;
-    for (const auto& entry : fs::recursive_directory_iterator(path, fs::directory_options::follow_directory_symlink))
+    for (const auto& entry : fs::recursive_directory_iterator(path))
       if (entry.path().extension() == ".safetensors" && !entry.is_directory()) found.push_back(entry.path().string());
     std::sort(found.begin(), found.end());
     files.insert(files.end(), found.begin(), found.end());
@@ -49,12 +49,9 @@ enum class Status { passed, failed, skipped };
 
 const char* to_string(Status status) {
   switch (status) {
-    case Status::passed:
-      return "passed";
-    case Status::failed:
-      return "failed";
-    case Status::skipped:
-      return "skipped";
+    case Status::passed: return "passed";
+    case Status::failed: return "failed";
+    case Status::skipped: return "skipped";
   }
   return "";
 }

@@ -12,7 +12,9 @@
 namespace saddle::cli {
 
 // Exit codes of the program.
-enum Exit : int { ok = 0, failed = 1, usage = 2, bad_data = 3, not_supported = 4 };
+struct Exit {
+  static constexpr int ok = 0, failed = 1, usage = 2, bad_data = 3, not_supported = 4;
+};
 
 // The options that every command has.
 struct Context {

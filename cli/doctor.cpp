@@ -12,6 +12,7 @@
 #include "output.hpp"
 #include "saddle/base/cpu.hpp"
 #include "saddle/base/error.hpp"
+#include "saddle/base/log.hpp"
 #include "saddle/base/parallel.hpp"
 #include "saddle/version.hpp"
 #include "self_check.hpp"
@@ -72,9 +73,9 @@ std::vector<std::string> hints(const Isas& isa, const std::vector<SelfCheck>& te
   if (threads() < cpu().cores)
     list.push_back(fmt::format("{} of {} cores are used; see OMP_NUM_THREADS and --threads", threads(), cpu().cores));
   if (cpu().amx_bf16 && !amx_permitted())
-    list.push_back("AMX needs Linux 5.16 or newer, and a container that allows it");
+    list.emplace_back("AMX needs Linux 5.16 or newer, and a container that allows it");
 #ifndef NDEBUG
-  list.push_back("this is not an optimised build; configure with CMAKE_BUILD_TYPE=Release for speed");
+  list.emplace_back("this is not an optimised build; configure with CMAKE_BUILD_TYPE=Release for speed");
 #endif
   for (const SelfCheck& test : tests)
     if (!test.passed) list.push_back(fmt::format("{}: {}", test.name, test.hint));
@@ -116,6 +117,8 @@ void print_text(const Isas& isa, const std::vector<SelfCheck>& tests, const std:
 
 int doctor(const Context& context) {
   const Isas isa = isas();
+  // Which implementation runs is not the question here.
+  if (!context.verbose) set_log_level(LogLevel::error);
   const std::vector<SelfCheck> tests = self_checks();
   const std::vector<std::string> advice = hints(isa, tests);
   bool sound = isa.problem.empty();

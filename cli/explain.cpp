@@ -8,7 +8,7 @@
 #include "command.hpp"
 #include "cost_table.hpp"
 #include "output.hpp"
-#include "saddle/base/text.hpp"
+#include "saddle/base/error.hpp"
 #include "saddle/mechanisms/select.hpp"
 #include "saddle/primal/written.hpp"
 
@@ -91,6 +91,7 @@ Json candidates_json(const mechanisms::Selection& selection) {
 }
 
 int explain(const ExplainOptions& options, const Context& context) {
+  if (options.width < 0) throw InvalidArgument("--width must not be negative");
   const kernels::Request request = request_of(options);
   const mechanisms::Selection selection = mechanisms::select(request);
   const Index width = options.width > 0 ? options.width : request.dims.H * request.dims.D;

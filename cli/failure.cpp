@@ -1,5 +1,6 @@
 #include "failure.hpp"
 
+#include <filesystem>
 #include <new>
 
 #include "command.hpp"
@@ -9,6 +10,8 @@
 namespace saddle::cli {
 
 namespace {
+
+constexpr const char* path_hint = "check that the path exists and may be read or written";
 
 // Some messages end with their own hint; it is not said twice.
 std::string without_hint(std::string message, const std::string& hint) {
@@ -44,7 +47,9 @@ int guarded(const std::string& path, const std::function<int()>& body) {
   } catch (const NotSupported& error) {
     return report(error, help_hint(path));
   } catch (const Error& error) {
-    return report(error, Exit::failed, "check that the path exists and may be read or written");
+    return report(error, Exit::failed, path_hint);
+  } catch (const std::filesystem::filesystem_error& error) {
+    print_error(error.what(), path_hint);
   } catch (const std::bad_alloc&) {
     print_error("out of memory", "try a smaller shape");
   } catch (const std::exception& error) {

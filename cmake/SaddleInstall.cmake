@@ -10,8 +10,10 @@ if(TARGET saddle_cli)
   file(RELATIVE_PATH to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
   set_target_properties(saddle_cli PROPERTIES INSTALL_RPATH $ORIGIN/${to_lib})
 endif()
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/saddle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev
-  FILES_MATCHING PATTERN "*.hpp" PATTERN "*_internal.hpp" EXCLUDE PATTERN "*-inl.hpp" EXCLUDE)
+foreach(header IN LISTS saddle_public_headers)
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder} COMPONENT dev)
+endforeach()
 install(FILES ${PROJECT_BINARY_DIR}/include/saddle/version.hpp
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/saddle COMPONENT dev)
 foreach(document README.md CHANGELOG.md LICENSE)

@@ -8,12 +8,9 @@ if(core_type STREQUAL "SHARED_LIBRARY")
 endif()
 
 if(SADDLE_INSTALL)
-  # Each public header compiles alone and brings in none of the private dependencies. Headers that are not public end in
-  # _internal.hpp or -inl.hpp and are not installed.
-  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/saddle/*.hpp)
-  list(FILTER headers EXCLUDE REGEX "-inl\\.hpp$|_internal\\.hpp$")
+  # Each public header compiles alone and brings in none of the private dependencies.
   set(header_units "")
-  foreach(header IN LISTS headers ITEMS saddle/version.hpp)
+  foreach(header IN LISTS saddle_public_headers ITEMS saddle/version.hpp)
     set(unit ${PROJECT_BINARY_DIR}/testing/headers/${header}.cpp)
     configure_file(${CMAKE_CURRENT_LIST_DIR}/header_unit.cpp.in ${unit} @ONLY)
     list(APPEND header_units ${unit})

@@ -78,4 +78,15 @@ foreach(suite cli e2e)
   endif()
 endforeach()
 
+# Every example builds and runs.
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.cpp)
+foreach(source IN LISTS sources)
+  cmake_path(GET source STEM name)
+  add_executable(example_${name} ${source})
+  saddle_target_settings(example_${name})
+  target_link_libraries(example_${name} PRIVATE saddle::core)
+  add_test(NAME example.${name} COMMAND example_${name})
+  set_tests_properties(example.${name} PROPERTIES LABELS example)
+endforeach()
+
 include(${CMAKE_CURRENT_LIST_DIR}/SaddlePackageTests.cmake)

@@ -73,7 +73,9 @@ TEST(Cpu, AgreesWithTheKernel) {
   const auto at = all.find("\nflags");
   if (at == std::string::npos) GTEST_SKIP() << "/proc/cpuinfo names no flags";
   const std::string flags = all.substr(at + 1, all.find('\n', at + 1) - at - 1) + " ";
-  const auto has = [&](const char* flag) { return flags.find(" " + std::string(flag) + " ") != std::string::npos; };
+  const auto has = [&](const char* flag) {
+    return flags.find(std::string(" ").append(flag).append(" ")) != std::string::npos;
+  };
   EXPECT_EQ(cpu().sse4, has("sse4_1") && has("sse4_2"));
   EXPECT_EQ(cpu().avx2, has("avx2") && has("fma"));
   EXPECT_EQ(cpu().avx512, has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl"));

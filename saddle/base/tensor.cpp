@@ -27,46 +27,26 @@ void for_each_offset(const TensorView& tensor, Visit&& visit) {
 
 double load(const TensorView& tensor, Index offset) {
   switch (tensor.dtype) {
-    case DType::f64:
-      return static_cast<const double*>(tensor.data)[offset];
-    case DType::f32:
-      return static_cast<double>(static_cast<const float*>(tensor.data)[offset]);
-    case DType::bf16:
-      return static_cast<double>(static_cast<const BFloat16*>(tensor.data)[offset]);
-    case DType::i64:
-      return static_cast<double>(static_cast<const std::int64_t*>(tensor.data)[offset]);
-    case DType::i32:
-      return static_cast<double>(static_cast<const std::int32_t*>(tensor.data)[offset]);
+    case DType::f64: return static_cast<const double*>(tensor.data)[offset];
+    case DType::f32: return static_cast<double>(static_cast<const float*>(tensor.data)[offset]);
+    case DType::bf16: return static_cast<double>(static_cast<const BFloat16*>(tensor.data)[offset]);
+    case DType::i64: return static_cast<double>(static_cast<const std::int64_t*>(tensor.data)[offset]);
+    case DType::i32: return static_cast<double>(static_cast<const std::int32_t*>(tensor.data)[offset]);
     case DType::u8:
-    case DType::boolean:
-      return static_cast<double>(static_cast<const std::uint8_t*>(tensor.data)[offset]);
+    case DType::boolean: return static_cast<double>(static_cast<const std::uint8_t*>(tensor.data)[offset]);
   }
   return std::nan("");
 }
 
 void store(const TensorView& tensor, Index offset, double value) {
   switch (tensor.dtype) {
-    case DType::f64:
-      static_cast<double*>(tensor.data)[offset] = value;
-      break;
-    case DType::f32:
-      static_cast<float*>(tensor.data)[offset] = static_cast<float>(value);
-      break;
-    case DType::bf16:
-      static_cast<BFloat16*>(tensor.data)[offset] = BFloat16(value);
-      break;
-    case DType::i64:
-      static_cast<std::int64_t*>(tensor.data)[offset] = static_cast<std::int64_t>(value);
-      break;
-    case DType::i32:
-      static_cast<std::int32_t*>(tensor.data)[offset] = static_cast<std::int32_t>(value);
-      break;
-    case DType::u8:
-      static_cast<std::uint8_t*>(tensor.data)[offset] = static_cast<std::uint8_t>(value);
-      break;
-    case DType::boolean:
-      static_cast<std::uint8_t*>(tensor.data)[offset] = value != 0 ? 1 : 0;
-      break;
+    case DType::f64: static_cast<double*>(tensor.data)[offset] = value; break;
+    case DType::f32: static_cast<float*>(tensor.data)[offset] = static_cast<float>(value); break;
+    case DType::bf16: static_cast<BFloat16*>(tensor.data)[offset] = BFloat16(value); break;
+    case DType::i64: static_cast<std::int64_t*>(tensor.data)[offset] = static_cast<std::int64_t>(value); break;
+    case DType::i32: static_cast<std::int32_t*>(tensor.data)[offset] = static_cast<std::int32_t>(value); break;
+    case DType::u8: static_cast<std::uint8_t*>(tensor.data)[offset] = static_cast<std::uint8_t>(value); break;
+    case DType::boolean: static_cast<std::uint8_t*>(tensor.data)[offset] = value != 0 ? 1 : 0; break;
   }
 }
 
@@ -74,8 +54,11 @@ Tensor::Tensor(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape
   bytes_.resize(static_cast<std::size_t>(element_count(shape_)) * size_of(dtype_));
 }
 
+// A tensor without elements is still there: its view must not look absent. One without a shape is absent.
 TensorView Tensor::view() const {
-  return {const_cast<std::byte*>(bytes_.data()), dtype_, shape_, dense_strides(shape_)};
+  alignas(8) static std::byte nothing{};
+  std::byte* data = bytes_.empty() && !shape_.empty() ? &nothing : const_cast<std::byte*>(bytes_.data());
+  return {data, dtype_, shape_, dense_strides(shape_)};
 }
 
 namespace detail {

@@ -30,8 +30,8 @@ void check(const Rbf& kernel) {
 void check(const Dot&) {}
 
 void check(const Polynomial& kernel) {
-  if (kernel.degree < 1)
-    refuse("use degree=1 or more", "poly(degree={}): the degree must be at least 1", kernel.degree);
+  if (kernel.degree < 1 || kernel.degree > 100)  // factorials in the feature map overflow above 170
+    refuse("use 1 <= degree <= 100", "poly(degree={}): the degree must lie between 1 and 100", kernel.degree);
   if (!(kernel.coef0 >= 0 && std::isfinite(kernel.coef0)))
     refuse("use coef0 >= 0", "poly(coef0={}): (<x,x'> + coef0)^degree has a feature map only for coef0 >= 0",
            kernel.coef0);
@@ -152,10 +152,11 @@ void check_keys(const KeySet& part) {
     if (fixed->ctx % fixed->blocksize != 0)
       refuse("use a ctx that is a multiple of blocksize", "fixed(ctx={},blocksize={}): a stride must hold whole blocks",
              fixed->ctx, fixed->blocksize);
-    if (fixed->num_verts * fixed->vertsize > fixed->ctx / fixed->blocksize)
+    const Index columns = fixed->ctx / fixed->blocksize;
+    if (fixed->num_verts > columns / fixed->vertsize)
       refuse("use fewer or smaller groups",
-             "fixed(num_verts={},vertsize={}): the groups need {} columns but a stride has only {}", fixed->num_verts,
-             fixed->vertsize, fixed->num_verts * fixed->vertsize, fixed->ctx / fixed->blocksize);
+             "fixed(num_verts={},vertsize={}): {} groups of {} columns do not fit into a stride of {}",
+             fixed->num_verts, fixed->vertsize, fixed->num_verts, fixed->vertsize, columns);
   }
 }
 

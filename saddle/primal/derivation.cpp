@@ -9,8 +9,7 @@
 #include "saddle/base/text.hpp"
 #include "saddle/primal/certificate.hpp"
 #include "saddle/primal/cost.hpp"
-#include "saddle/primal/derivation_document.hpp"
-#include "saddle/primal/derivation_formula.hpp"
+#include "saddle/primal/derivation/document.hpp"
 #include "saddle/primal/written.hpp"
 
 namespace saddle::primal {
@@ -31,7 +30,8 @@ Derivation build(const Attention& attention, const DerivationOptions& options) {
   Derivation result;
   Document& document = result.document;
   document.title = "Derivation of `" + to_text(attention) + "`";
-  document.steps = theory_steps(attention, options.dims);
+  document.steps = primal_steps(attention, options.dims);
+  for (Step& step : dual_steps(attention, options.dims)) document.steps.push_back(std::move(step));
   result.costs = cost_rows(attention, options.dims);
   document.steps.push_back(cost_step(attention, options.dims, result.costs));
   if (!options.certificate) return result;
@@ -40,7 +40,8 @@ Derivation build(const Attention& attention, const DerivationOptions& options) {
     document.steps.push_back(certificate_step(*result.certificate, options));
   } catch (const InvalidArgument& error) {  // h is zero on this data, or no query sees a key
     result.no_certificate = error.what();
-    document.steps.push_back({"The certificate", {Verdict{false, "There is no certificate on this data: " + result.no_certificate}}});
+    document.steps.push_back(
+        {"The certificate", {Verdict{false, "There is no certificate on this data: " + result.no_certificate}}});
   }
   return result;
 }
@@ -157,10 +158,9 @@ std::string derive_json(const Attention& attention, const DerivationOptions& opt
       {"seed", options.seed},
       {"steps", steps},
       {"cost", {{"rows", costs}, {"cheaper", cheaper_form(attention, dims) == Form::primal ? "primal" : "dual"}}},
-      {"certificate", result.certificate ? to_json(*result.certificate)
-                      : result.no_certificate.empty()
-                          ? Json(nullptr)
-                          : Json{{"holds", false}, {"reason", result.no_certificate}}}};
+      {"certificate", result.certificate              ? to_json(*result.certificate)
+                      : result.no_certificate.empty() ? Json(nullptr)
+                                                      : Json{{"holds", false}, {"reason", result.no_certificate}}}};
   return document.dump(2);
 }
 

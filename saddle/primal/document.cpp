@@ -2,6 +2,7 @@
 #define TOML_HEADER_ONLY 0
 #include <toml++/toml.h>
 
+#include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -19,6 +20,9 @@ using Json = nlohmann::ordered_json;
 const std::vector<std::string> list_roles{"transform", "keys", "offset"};
 const std::vector<std::string> all_roles{"kernel", "normaliser", "transform", "reduction", "keys", "offset"};
 
+// No document of an attention is nested deeper; what is would only overflow the stack.
+constexpr int deepest = 16;
+
 const PartHelp* find_part(const std::string& name) {
   for (const PartHelp& part : all_parts())
     if (part.name == name) return &part;
@@ -28,8 +32,9 @@ const PartHelp* find_part(const std::string& name) {
 Json scalar_to_json(const std::string& text) {
   if (text == "true" || text == "false") return text == "true";
   if (const auto number = parse_number(text)) {
-    const bool whole = text.find_first_not_of("-0123456789") == std::string::npos;
-    return whole ? Json(static_cast<std::int64_t>(*number)) : Json(*number);
+    std::int64_t whole = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), whole);
+    return error == std::errc() && end == text.data() + text.size() ? Json(whole) : Json(*number);
   }
   return text;
 }
@@ -69,7 +74,7 @@ Json to_document(const Attention& attention) {
 std::string scalar_to_text(const Json& value, const std::string& where) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
-  if (value.is_number_integer()) return std::to_string(value.get<std::int64_t>());
+  if (value.is_number_integer()) return value.dump();
   if (value.is_number()) return format_number(value.get<double>());
   if (value.is_array()) {
     std::string text;
@@ -81,7 +86,7 @@ std::string scalar_to_text(const Json& value, const std::string& where) {
 }
 
 Term term_from_json(const Json& object, const std::string& role) {
-  if (object.is_string()) return {object.get<std::string>(), {}};
+  if (object.is_string()) return term_from_json({{"name", object}}, role);
   if (!object.is_object() || !object.contains("name") || !object["name"].is_string())
     throw InvalidArgument("attention: a " + role + " must be an object with a \"name\", found " + object.dump());
   Term term{object["name"].get<std::string>(), {}};
@@ -158,10 +163,14 @@ std::string toml_value(const Json& value) {
 }  // namespace
 
 Attention parse_json(std::string_view document, const Presets& presets) {
+  const auto not_too_deep = [](int depth, Json::parse_event_t, const Json&) {
+    if (depth > deepest) throw InvalidArgument("attention: the JSON is nested too deeply to be an attention");
+    return true;
+  };
   Json json;
   try {
-    json = Json::parse(document);
-  } catch (const Json::parse_error& error) {
+    json = Json::parse(document, not_too_deep);
+  } catch (const Json::exception& error) {
     throw InvalidArgument(std::string("attention: not valid JSON: ") + error.what());
   }
   return from_document(json, presets);

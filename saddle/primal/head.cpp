@@ -26,6 +26,12 @@ std::vector<std::uint8_t> read_key_mask(const Call& call, Index b, Index M) {
   return keep;
 }
 
+// What a key that does not exist holds must not matter, not even to gradients: 0 times NaN would be NaN.
+void clear_missing(Matrix& x, std::span<const std::uint8_t> keep) {
+  for (Index j = 0; j < x.shape()[0]; ++j)
+    if (!keep[static_cast<std::size_t>(j)]) std::fill_n(x.data() + j * x.shape()[1], x.shape()[1], 0.0);
+}
+
 // Whether query i sees key j, before pooling.
 bool visible_token(const Call& call, const Head& head, Index i, Index j) {
   if (!head.keep_tokens[j] || !sees(call.attention.keys, head.head, i, j)) return false;
@@ -91,6 +97,8 @@ Head prepare_head(const Call& call, Index b, Index h) {
   head.tokens = {read(call.q, b, h), read(call.k, b, h)};
   head.v = read(call.v, b, h);
   head.keep = head.keep_tokens = read_key_mask(call, b, head.tokens.k.shape()[0]);
+  clear_missing(head.tokens.k, head.keep_tokens);
+  clear_missing(head.v, head.keep_tokens);
   if (call.key_mask && call.dims().N == call.dims().M) head.keep_queries = head.keep_tokens;
   if (call.attention.pooling) pool_head(call, head);
   find_visible(call, head);

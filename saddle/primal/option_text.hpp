@@ -46,8 +46,10 @@ inline std::string encode(const Grid& grid) {
 }
 inline bool decode(std::string_view text, Grid& grid) {
   const auto cross = text.find('x');
+  Index cells = 0;
   return cross != std::string_view::npos && decode(text.substr(0, cross), grid.rows) &&
-         decode(text.substr(cross + 1), grid.columns) && grid.rows > 0 && grid.columns > 0;
+         decode(text.substr(cross + 1), grid.columns) && grid.rows > 0 && grid.columns > 0 &&
+         !__builtin_mul_overflow(grid.rows, grid.columns, &cells);
 }
 inline std::string kind_of(const Grid&) { return "rows x columns such as 4x5"; }
 

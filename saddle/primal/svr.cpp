@@ -1,5 +1,7 @@
 #include "saddle/primal/svr.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,17 +11,14 @@
 
 #include "saddle/base/error.hpp"
 #include "saddle/base/parallel.hpp"
-#include "saddle/primal/svr_active_set.hpp"
-#include "saddle/primal/svr_interior.hpp"
+#include "saddle/primal/svr/active_set.hpp"
+#include "saddle/primal/svr/ascent.hpp"
+#include "saddle/primal/svr/interior.hpp"
 
 namespace saddle::primal {
 namespace {
 
 using Eigen::VectorXd;
-
-std::string shape_text(MatrixView m) {
-  return "(" + std::to_string(m.shape[0]) + "," + std::to_string(m.shape[1]) + ")";
-}
 
 bool all_finite(MatrixView m) {
   for (Index i = 0; i < m.shape[0]; ++i) {
@@ -30,34 +29,24 @@ bool all_finite(MatrixView m) {
   return true;
 }
 
-void check(MatrixView gram, MatrixView targets, const SvrOptions& options) {
-  const auto fail = [](const std::string& message) { throw InvalidArgument("[svr] " + message); };
-  if (gram.shape[0] != gram.shape[1] || gram.shape[0] < 1) {
-    fail("gram has shape " + shape_text(gram) + ": it must be square with at least one key");
-  }
-  if (targets.shape[0] != gram.shape[0]) {
-    fail("targets have shape " + shape_text(targets) + " but gram " + shape_text(gram) +
-         ": the first dimensions must match");
-  }
-  if (!(options.C > 0) || !std::isfinite(options.C)) {
-    fail("C is " + std::to_string(options.C) + ": it must be positive and finite");
-  }
-  if (!(options.epsilon >= 0) || !std::isfinite(options.epsilon)) {
-    fail("epsilon is " + std::to_string(options.epsilon) + ": it must be zero or positive, and finite");
-  }
+template <class... Arguments>
+void require(bool good, fmt::format_string<Arguments...> message, Arguments&&... arguments) {
+  if (!good) throw InvalidArgument("[svr] " + fmt::format(message, std::forward<Arguments>(arguments)...));
 }
 
-// The keys outside the tube around the constant function b, all of them free.
-std::vector<svr::State> outside_tube(const svr::Problem& problem, double b) {
-  std::vector<svr::State> states;
-  for (const double y : problem.y) {
-    if (problem.options.epsilon == 0 || y - b > problem.options.epsilon) {
-      states.push_back(svr::State::positive);
-    } else {
-      states.push_back(b - y > problem.options.epsilon ? svr::State::negative : svr::State::zero);
-    }
-  }
-  return states;
+void check(MatrixView gram, MatrixView targets, const SvrOptions& options) {
+  const auto [rows, columns] = gram.shape;
+  require(rows == columns && rows > 0, "gram has shape ({},{}): it must be square with at least one key", rows,
+          columns);
+  require(targets.shape[0] == rows, "targets have shape ({},{}) but gram ({},{}): the first dimensions must match",
+          targets.shape[0], targets.shape[1], rows, columns);
+  require(options.C > 0 && std::isfinite(options.C), "C is {}: it must be positive and finite", options.C);
+  require(options.epsilon >= 0 && std::isfinite(options.epsilon),
+          "epsilon is {}: it must be zero or positive, and finite", options.epsilon);
+  require(options.gap_tolerance > 0 && options.kkt_tolerance > 0,
+          "gap_tolerance is {} and kkt_tolerance {}: both must be positive", options.gap_tolerance,
+          options.kkt_tolerance);
+  require(options.max_iterations > 0, "max_iterations is {}: it must be positive", options.max_iterations);
 }
 
 struct Outcome {
@@ -65,19 +54,20 @@ struct Outcome {
   int iterations = 0;
 };
 
-// Active set rounds finish the solve; the interior point method is there to find a set to start them from.
+// Active set rounds finish every solve; ascent and interior point method are there to find a set to start them from.
 Outcome solve_channel(const svr::Problem& problem) {
   const SvrOptions& options = problem.options;
   const auto& G = problem.gram.G;
   const VectorXd zero = VectorXd::Zero(problem.size());
   Outcome out;
   out.best = svr::certify(problem, zero, options.bias ? svr::midpoint_bias(problem, zero, zero) : 0.0, zero);
-  if (out.best.merit <= 1) return out;
-  // With a well conditioned G the first guess is often good enough.
-  const double b = options.bias ? problem.y.mean() : 0.0;
-  if (!problem.gram.low_rank &&
-      svr::refine_active_set(problem, outside_tube(problem, b), zero, b, out.iterations, out.best)) {
-    return out;
+  if (out.best.merit <= svr::kBeyondDoubt) return out;
+  // With a low rank the interior point method is cheaper than the ascent.
+  if (!problem.gram.low_rank) {
+    const svr::Guess guess = svr::ascend(problem);
+    if (guess.good && svr::refine_active_set(problem, guess.states, guess.beta, guess.b, out.iterations, out.best)) {
+      return out;
+    }
   }
   svr::InteriorPoint interior(problem);
   double next_try = 2e-2, smallest_gap = 1;
@@ -121,25 +111,22 @@ void store(const svr::Problem& problem, const Outcome& outcome, Index channel, S
   solution.b(channel) = best.b;
   if (best.merit <= 1) return;
   info.status = SvrStatus::iteration_limit;
-  const std::string limit = std::to_string(options.max_iterations);
   info.message = outcome.iterations >= options.max_iterations
-                     ? "not converged after max_iterations = " + limit + ": allow more iterations"
-                     : "rounding stopped progress after " + std::to_string(outcome.iterations) +
-                           " iterations: a smaller C or a better conditioned Gram matrix would help";
+                     ? fmt::format("not converged after max_iterations = {}: allow more", options.max_iterations)
+                     : fmt::format(
+                           "rounding stopped progress after {} iterations, gap {:.1e}, KKT residual {:.1e}: a "
+                           "smaller C or a better conditioned Gram matrix would help",
+                           outcome.iterations, std::abs(best.primal - best.dual), best.kkt);
 }
 
 }  // namespace
 
 const char* to_string(SvrStatus status) {
   switch (status) {
-    case SvrStatus::converged:
-      return "converged";
-    case SvrStatus::iteration_limit:
-      return "iteration limit";
-    case SvrStatus::not_positive_semidefinite:
-      return "not positive semidefinite";
-    case SvrStatus::not_finite:
-      return "not finite";
+    case SvrStatus::converged: return "converged";
+    case SvrStatus::iteration_limit: return "iteration limit";
+    case SvrStatus::not_positive_semidefinite: return "not positive semidefinite";
+    case SvrStatus::not_finite: return "not finite";
   }
   return "unknown";
 }

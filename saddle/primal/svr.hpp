@@ -15,8 +15,8 @@ struct SvrOptions {
   bool bias = false;
   double gap_tolerance = 1e-8;  // |P - D| <= gap_tolerance (1 + |P|)
   double kkt_tolerance = 1e-8;  // residual <= kkt_tolerance (1 + C)
-  int max_iterations = 200;
-  int threads = 0;  // 0: all cores
+  int max_iterations = 200;     // linear systems solved per channel
+  int threads = 0;              // 0: all cores
 };
 
 enum class SvrStatus {

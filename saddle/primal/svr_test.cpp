@@ -48,26 +48,13 @@ Matrix random_gram(Kind kind, Index M, Index D, Stream& random) {
       }
       switch (kind) {
         case Kind::rbf:
-        case Kind::duplicates:
-          G(i, j) = std::exp(-0.5 * distance);
-          break;
-        case Kind::flat_rbf:
-          G(i, j) = std::exp(-0.01 * distance);
-          break;
-        case Kind::linear:
-          G(i, j) = dot;
-          break;
-        case Kind::softmax:
-          G(i, j) = std::exp(dot / std::sqrt(static_cast<double>(D)));
-          break;
-        case Kind::rank_one:
-          G(i, j) = k(i, 0) * k(j, 0);
-          break;
-        case Kind::zero:
-          break;
-        case Kind::identity:
-          G(i, j) = i == j;
-          break;
+        case Kind::duplicates: G(i, j) = std::exp(-0.5 * distance); break;
+        case Kind::flat_rbf: G(i, j) = std::exp(-0.01 * distance); break;
+        case Kind::linear: G(i, j) = dot; break;
+        case Kind::softmax: G(i, j) = std::exp(dot / std::sqrt(static_cast<double>(D))); break;
+        case Kind::rank_one: G(i, j) = k(i, 0) * k(j, 0); break;
+        case Kind::zero: break;
+        case Kind::identity: G(i, j) = i == j; break;
       }
     }
   }
@@ -288,7 +275,7 @@ TEST(Svr, SaysWhenTheGramMatrixIsNone) {
 }
 
 TEST(Svr, SaysWhenIterationsRunOut) {
-  Case c = make_case(Kind::flat_rbf, 60, 2, 1, 100.0, 0.1, true, 12);
+  Case c = make_case(Kind::linear, 60, 2, 1, 100.0, 0.1, true, 12);
   c.options.max_iterations = 1;
   const SvrSolution s = solve_svr(c.gram, c.targets, c.options);
   EXPECT_EQ(s.channels[0].status, SvrStatus::iteration_limit);
@@ -312,6 +299,12 @@ TEST(Svr, RefusesWrongArguments) {
   }
   SvrOptions options;
   options.epsilon = -1e-3;
+  refuses(good.gram, good.targets, options);
+  options = {};
+  options.max_iterations = 0;
+  refuses(good.gram, good.targets, options);
+  options = {};
+  options.kkt_tolerance = 0;
   refuses(good.gram, good.targets, options);
   EXPECT_TRUE(solve_svr(good.gram, Matrix({4, 0}), good.options).converged());
 }

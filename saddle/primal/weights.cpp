@@ -74,7 +74,8 @@ double WeightRule::row(Row q, const Matrix& k, std::span<const std::uint8_t> vis
   scores(q, k, visible, s);
   // exp is taken relative to the largest score, so h comes out as exp(shift) times what is summed here.
   const bool exponential = form_ && form_->exponential;
-  const double shift = exponential && h_.row_sum ? largest(s, visible) : 0;
+  double shift = exponential && h_.row_sum ? largest(s, visible) : 0;
+  if (exponential && h_.den_eps > 0) shift = std::max(shift, std::log(h_.den_eps));  // or exp(-shift) might overflow
   bool any = false;
   double h = h_.row_sum ? (h_.den_eps > 0 ? h_.den_eps * std::exp(-shift) : 0) : h_.fixed;
   for (std::size_t j = 0; j < s.size(); ++j) {

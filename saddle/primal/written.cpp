@@ -141,7 +141,7 @@ P make(const Term& term) {
                                   names.empty() ? "no options" : fmt::format("{}", fmt::join(names, ", "))),
                       ""};
       key = names[next];
-      if (key == list_option) {
+      if (key == list_option && std::find(given.begin(), given.end(), key) == given.end()) {
         list += (list.empty() ? "" : ",") + argument.value;
         assign(part, key, {key, list, argument.position});
         continue;
@@ -294,9 +294,9 @@ Attention build_terms(const std::vector<Term>& terms, const Presets& presets) {
 }
 
 [[noreturn]] void report(const Mistake& mistake, std::string_view text) {
-  const std::string where = mistake.position > 0 ? fmt::format("attention '{}', position {}: ", text, mistake.position)
-                            : text.empty()       ? "attention: "
-                                                 : fmt::format("attention '{}': ", text);
+  std::string where = text.empty() ? "" : fmt::format("attention '{}'", text);
+  if (mistake.position > 0) where += fmt::format("{}position {}", where.empty() ? "" : ", ", mistake.position);
+  if (!where.empty()) where += ": ";
   throw InvalidArgument(where + mistake.message + (mistake.hint.empty() ? "" : "; " + mistake.hint), mistake.hint);
 }
 
@@ -334,9 +334,9 @@ Attention parse(std::string_view text, const Presets& presets) {
     return build_terms(read_terms(text), presets);
   } catch (const Mistake& mistake) {
     report(mistake, text);
-  } catch (const InvalidArgument& error) {
-    if (std::string_view(error.what()).starts_with("attention '")) throw;
-    throw InvalidArgument(fmt::format("attention '{}': {}", text, error.what()), error.hint());
+  } catch (const InvalidArgument& error) {  // from a preset or the theory, which do not know the text
+    const bool positioned = std::string_view(error.what()).starts_with("position ");
+    throw InvalidArgument(fmt::format("attention '{}'{} {}", text, positioned ? "," : ":", error.what()), error.hint());
   }
 }
 
@@ -366,8 +366,9 @@ Attention build_preset(std::string_view composition, const Term& preset) {
       positional.push_back(argument);
       continue;
     }
-    auto target = std::find_if(terms.begin(), terms.end(), [&](const Term& t) { return has_option(t, argument.key); });
-    if (target == terms.end()) {
+    auto target =
+        std::find_if(terms.rbegin(), terms.rend(), [&](const Term& t) { return has_option(t, argument.key); });
+    if (target == terms.rend()) {
       report({argument.position,
               fmt::format("{}: unknown option '{}', expected {}", preset.name, argument.key, fmt::join(known, ", ")),
               did_you_mean(argument.key, known)},

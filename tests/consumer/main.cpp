@@ -1,19 +1,34 @@
-// The smallest program of a user: includes, links and runs.
-#include <saddle/base/error.hpp>
-#include <saddle/base/view.hpp>
+// The smallest program of a user: includes, links, declares an attention and runs it.
+#include <saddle/saddle.hpp>
 #include <saddle/version.hpp>
 
+#include <cmath>
 #include <cstring>
 #include <iostream>
 
 int main() {
-  saddle::Matrix matrix({2, 3}, 1.5);
-  const saddle::MatrixView view = matrix;
+  using namespace saddle;
+  std::cout << "saddle " << version() << '\n';
+  if (std::strcmp(version(), SADDLE_VERSION) != 0) return 1;
   try {
-    throw saddle::InvalidArgument("thrown here, caught as the base class", "a hint");
-  } catch (const saddle::Error& error) {
-    if (error.hint() != "a hint") return 1;
+    mechanisms::parse("softmax+bm");
+    return 1;
+  } catch (const InvalidArgument& error) {
+    if (error.hint() != "did you mean 'bn'?") return 1;
   }
-  std::cout << "saddle " << saddle::version() << '\n';
-  return view(1, 2) == 1.5 && std::strcmp(saddle::version(), SADDLE_VERSION) == 0 ? 0 : 1;
+
+  // Two equal keys share the attention of one query: y is the mean of the values 1 and 3.
+  Tensor q(DType::f32, {1, 1, 1, 2}), k(DType::f32, {1, 1, 2, 2}), v(DType::f32, {1, 1, 2, 1}),
+      y(DType::f32, {1, 1, 1, 1});
+  v.set(0, 1);
+  v.set(1, 3);
+  primal::Call call;
+  call.attention = mechanisms::parse("attention_bn");
+  call.q = q.view();
+  call.k = k.view();
+  call.v = v.view();
+  primal::Outputs outputs;
+  outputs.y = y.view();
+  mechanisms::forward(call, outputs);
+  return std::fabs(y.at(0) - 2) < 1e-6 ? 0 : 1;
 }

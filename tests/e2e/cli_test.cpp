@@ -107,6 +107,7 @@ TEST_F(CommandLine, CostsShowTheSavingOfPooledHeads) {
 TEST_F(CommandLine, DoctorFindsThisInstallationSound) {
   const Result result = sh("saddle doctor");
   EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_THAT(result.err, IsEmpty());
   EXPECT_THAT(result.out, HasSubstr("ok "));
   EXPECT_TRUE(json("saddle doctor --json")["ok"]);
   EXPECT_EQ(json("SADDLE_MAX_ISA=scalar saddle doctor --json")["isa"]["used"], "scalar");

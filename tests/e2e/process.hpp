@@ -18,6 +18,9 @@ std::string read_file(const std::filesystem::path& path);
 void write_file(const std::filesystem::path& path, const std::string& text);
 
 class CommandLine : public testing::Test {
+ public:
+  std::filesystem::path folder;  // gone after the test; commands run in its subfolder `work`
+
  protected:
   CommandLine();
   ~CommandLine() override;
@@ -27,8 +30,6 @@ class CommandLine : public testing::Test {
   Result sh(const std::string& line) const;
   // The document that a line prints; the line must succeed.
   nlohmann::json json(const std::string& line) const;
-
-  std::filesystem::path folder;
 };
 
 }  // namespace saddle::e2e
