@@ -371,7 +371,6 @@ TEST(Safetensors, WriterRefusesWhatTheFormatCannotHold) {
   EXPECT_NE(refused("w", fine, "k", "v\xff").find("\"k\""), std::string::npos);
   EXPECT_NE(refused("w", cut, "k", "v").find("\"w\""), std::string::npos);
   EXPECT_NE(refused("w", Tensor(), "k", "v").find("\"w\""), std::string::npos);
-  EXPECT_NE(refused("w", Tensor(DType::f64, {0, Index{1} << 62, 8}), "k", "v").find("overflows"), std::string::npos);
   EXPECT_NE(refused("w", fine, "k", std::string(100'000'000, 'v')).find("100000000"), std::string::npos);
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "saddle/base/error.hpp"
+#include "saddle/base/text.hpp"
 #include "saddle/primal/written.hpp"
 
 namespace saddle::primal {
@@ -24,6 +25,7 @@ void require_shape(const Call& call, std::string_view name, const TensorView& te
     refuse(call, "{} has shape {} but must be {} = {}", name, to_string(tensor.shape), letters, to_string(shape));
   if (tensor.stride.size() != tensor.shape.size())
     refuse(call, "{} has {} strides for {} dimensions", name, tensor.stride.size(), tensor.shape.size());
+  if (tensor.data == nullptr && element_count(shape) > 0) refuse(call, "{} has no data", name);
 }
 
 void require_floating(const Call& call, std::string_view name, const TensorView& tensor) {
@@ -34,6 +36,14 @@ void require_mask(const Call& call, std::string_view name, const TensorView& ten
   if (tensor.dtype != DType::u8 && tensor.dtype != DType::boolean)
     refuse(call, "{} has dtype {}: masks are u8 or bool, non-zero where the key is kept", name,
            to_string(tensor.dtype));
+}
+
+// A tensor of numbers that may be left out.
+void require_optional(const Call& call, std::string_view name, const TensorView& tensor, const Shape& shape,
+                      std::string_view letters) {
+  if (!tensor) return;
+  require_shape(call, name, tensor, shape, letters);
+  require_floating(call, name, tensor);
 }
 
 template <class P>
@@ -47,12 +57,18 @@ void require_parameter(const Call& call, const std::string& name, const TensorVi
   const Dims dims = call.dims();
   const auto known = parameters(call.attention, dims);
   const auto info = std::find_if(known.begin(), known.end(), [&](const ParameterInfo& p) { return p.name == name; });
-  if (info == known.end()) refuse(call, "parameter '{}' is not part of this attention", name);
+  if (info == known.end()) {
+    std::vector<std::string> names;
+    for (const ParameterInfo& parameter : known) names.push_back(parameter.name);
+    refuse(call, "parameter '{}' is not part of this attention, it has {}", name,
+           names.empty() ? "none" : join(names, ", "));
+  }
   Shape per_head = info->shape;
   if (tensor.rank() > 0) per_head[0] = tensor.shape[0];
   if (tensor.shape != per_head || (per_head[0] != 1 && per_head[0] != dims.H))
     refuse(call, "parameter {} has shape {}: its first extent must be 1 or H = {}, the others those of {}", name,
            to_string(tensor.shape), dims.H, to_string(info->shape));
+  require_shape(call, name, tensor, per_head, "the shape of the parameter");
   require_floating(call, name, tensor);
 }
 
@@ -77,6 +93,7 @@ void validate(const Call& call) {
       refuse(call, "{} have dtype {} but queries {}: dtypes must match", name, to_string(tensor->dtype),
              to_string(call.q.dtype));
     if (tensor->stride.size() != 4) refuse(call, "{} have {} strides for 4 dimensions", name, tensor->stride.size());
+    if (tensor->data == nullptr && element_count(tensor->shape) > 0) refuse(call, "{} have no data", name);
   }
   if (call.k.shape[0] != call.q.shape[0] || call.k.shape[1] != call.q.shape[1])
     refuse(call, "keys have shape {} but queries {}: batch and heads must match", to_string(call.k.shape),
@@ -107,7 +124,7 @@ void validate(const Call& call) {
     refuse(call, "the call brings a skip tensor but the attention declares no residual");
   if (call.attention.residual) {
     if (!call.skip) refuse(call, "the attention declares a residual but the call brings no skip tensor");
-    require_shape(call, "skip", call.skip, {dims.B, dims.H, dims.N, dims.E}, "(B,H,N,E)");
+    require_optional(call, "skip", call.skip, {dims.B, dims.H, dims.N, dims.E}, "(B,H,N,E)");
   }
   for (const auto& [name, tensor] : call.parameters) require_parameter(call, name, tensor);
 }
@@ -117,10 +134,10 @@ void validate(const Call& call, const Outputs& outputs) {
   const Index K = weight_columns(call.attention, dims);
   require_shape(call, "y", outputs.y, {dims.B, dims.H, dims.N, dims.E}, "(B,H,N,E)");
   require_floating(call, "y", outputs.y);
-  if (outputs.weights) require_shape(call, "weights", outputs.weights, {dims.B, dims.H, dims.N, K}, "(B,H,N,K)");
-  if (outputs.column_sums) require_shape(call, "column_sums", outputs.column_sums, {dims.B, dims.H, K}, "(B,H,K)");
+  require_optional(call, "weights", outputs.weights, {dims.B, dims.H, dims.N, K}, "(B,H,N,K)");
+  require_optional(call, "column_sums", outputs.column_sums, {dims.B, dims.H, K}, "(B,H,K)");
+  require_optional(call, "lse", outputs.lse, {dims.B, dims.H, dims.N}, "(B,H,N)");
   if (outputs.lse) {
-    require_shape(call, "lse", outputs.lse, {dims.B, dims.H, dims.N}, "(B,H,N)");
     if (!std::holds_alternative<RowSum>(call.attention.normaliser) || sign_of(call.attention.kernel) == Sign::changing)
       refuse(call, "log-sum-exp exists only for a row sum over a kernel that does not change sign");
   }
@@ -129,15 +146,26 @@ void validate(const Call& call, const Outputs& outputs) {
 void validate(const Call& call, const Gradients& gradients) {
   const Dims dims = call.dims();
   require_shape(call, "dy", gradients.dy, {dims.B, dims.H, dims.N, dims.E}, "(B,H,N,E)");
-  if (gradients.dq) require_shape(call, "dq", gradients.dq, call.q.shape, "the shape of q");
-  if (gradients.dk) require_shape(call, "dk", gradients.dk, call.k.shape, "the shape of k");
-  if (gradients.dv) require_shape(call, "dv", gradients.dv, call.v.shape, "the shape of v");
-  if (gradients.dskip) require_shape(call, "dskip", gradients.dskip, {dims.B, dims.H, dims.N, dims.E}, "(B,H,N,E)");
+  require_floating(call, "dy", gradients.dy);
+  require_optional(call, "dq", gradients.dq, call.q.shape, "the shape of q");
+  require_optional(call, "dk", gradients.dk, call.k.shape, "the shape of k");
+  require_optional(call, "dv", gradients.dv, call.v.shape, "the shape of v");
+  require_optional(call, "dskip", gradients.dskip, {dims.B, dims.H, dims.N, dims.E}, "(B,H,N,E)");
   for (const auto& [name, tensor] : gradients.parameters) {
     require_parameter(call, name, tensor);
     if (const auto given = call.parameters.find(name); given != call.parameters.end())
       require_shape(call, "gradient of " + name, tensor, given->second.shape, "the shape of the parameter");
   }
+}
+
+Tensor padding_mask(const std::vector<Index>& lengths, Index M) {
+  Tensor mask(DType::u8, {static_cast<Index>(lengths.size()), M});
+  for (Index b = 0; b < mask.shape()[0]; ++b) {
+    if (lengths[b] < 0 || lengths[b] > M)
+      throw InvalidArgument(fmt::format("sample {} has length {} but there are {} keys: use 0 to {}", b, lengths[b], M, M));
+    for (Index j = 0; j < lengths[b]; ++j) mask.set(b * M + j, 1);
+  }
+  return mask;
 }
 
 std::vector<double> parameter_of(const Call& call, const std::string& name, Index head) {

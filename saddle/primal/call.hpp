@@ -46,6 +46,9 @@ SADDLE_API void validate(const Call& call);
 SADDLE_API void validate(const Call& call, const Outputs& outputs);
 SADDLE_API void validate(const Call& call, const Gradients& gradients);
 
+// The key mask [B,M] of samples with these many keys: padding by lengths.
+SADDLE_API Tensor padding_mask(const std::vector<Index>& lengths, Index M);
+
 // The parameter of one head as numbers: the one given with the call, or its initial value.
 SADDLE_API std::vector<double> parameter_of(const Call& call, const std::string& name, Index head);
 

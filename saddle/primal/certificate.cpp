@@ -351,6 +351,18 @@ struct OneHead {
   }
 };
 
+// x [P,D] through the transforms. Without key sets every query sees all keys, so per-query statistics are common too.
+Matrix transformed_queries(const Call& call) {
+  const Head head = prepare_head(call, 0, 0);
+  Matrix x = head.tokens.q;
+  if (head.per_query < call.attention.transforms.size())
+    for (Index i = 0; i < x.shape()[0]; ++i) {
+      const Matrix own = per_query_tokens(call, head, i).tokens.q;
+      std::copy(own.begin(), own.end(), x.data() + i * x.shape()[1]);
+    }
+  return x;
+}
+
 }  // namespace
 
 Fit fit_attention(const Attention& attention, const Matrix& k, const Matrix& y, const SvrOptions& options) {
@@ -383,7 +395,7 @@ Matrix Fit::predict(const Matrix& x) const {
     throw InvalidArgument(
         fmt::format("cannot predict from {} columns: the fit has {} inputs", x.shape()[1], k.shape()[1]));
   const OneHead head(attention, x, k, v);
-  const Matrix transformed = prepare_head(head.call, 0, 0).tokens.q;
+  const Matrix transformed = transformed_queries(head.call);
   Matrix f = product(expansion_row(attention, set, transformed), v);
   for (Index i = 0; i < f.shape()[0]; ++i)
     for (Index e = 0; e < f.shape()[1]; ++e) f(i, e) += solution.b(e);
@@ -392,7 +404,7 @@ Matrix Fit::predict(const Matrix& x) const {
 
 Vector Fit::normaliser(const Matrix& x) const {
   const OneHead head(attention, x, k, v);
-  const Matrix transformed = prepare_head(head.call, 0, 0).tokens.q;
+  const Matrix transformed = transformed_queries(head.call);
   const WeightRule rule = rule_for(attention, set);
   Vector h({x.shape()[0]});
   for (Index i = 0; i < h.size(); ++i) h(i) = rule.normaliser(row(transformed, i), set.keys, all_visible(set));

@@ -1,6 +1,7 @@
 #include "saddle/primal/cost.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "saddle/primal/features.hpp"
 #include "saddle/primal/primal_form.hpp"
@@ -34,14 +35,9 @@ Cost feature_cost(const Kernel& kernel, Index D, Index F) {
   Cost cost;
   if (const auto* linear = std::get_if<Linear>(&kernel)) {
     switch (linear->map) {
-      case FeatureMapKind::elu1:
-        cost.exps = as_double(D);
-        break;
-      case FeatureMapKind::relu:
-        break;
-      case FeatureMapKind::taylor:
-        cost.multiply_adds = as_double(F);
-        break;
+      case FeatureMapKind::elu1: cost.exps = as_double(D); break;
+      case FeatureMapKind::relu: break;
+      case FeatureMapKind::taylor: cost.multiply_adds = as_double(F); break;
       case FeatureMapKind::random:
         cost.multiply_adds = as_double(F) * as_double(D);
         cost.exps = as_double(F);
@@ -59,6 +55,15 @@ double transform_cost(const Transform& transform, Index D) {
   if (const auto* conv = std::get_if<Conv2d>(&transform)) return as_double(D * conv->size.size());
   if (std::holds_alternative<L2>(transform)) return 2 * as_double(D);
   return as_double(D);
+}
+
+// Heads with the same pooling factor and the same group of columns do the same work, so it is counted once.
+using HeadKind = std::pair<Index, Index>;
+HeadKind kind_of(const Attention& attention, const Dims& dims, Index head) {
+  Index group = 0;
+  for (const KeySet& part : attention.keys)
+    if (const auto* fixed = std::get_if<Fixed>(&part)) group = fixed->num_verts > 1 ? head : 0;
+  return {factor_of(attention, dims, head), group};
 }
 
 bool is_exponential(const Kernel& kernel) {
@@ -133,8 +138,13 @@ Cost head_cost(const Attention& attention, const Dims& dims, Index head, Form fo
 }
 
 Cost attention_cost(const Attention& attention, const Dims& dims, Form form, Pass pass, DType dtype) {
+  std::map<HeadKind, Cost> known;
   Cost cost;
-  for (Index h = 0; h < dims.H; ++h) cost += head_cost(attention, dims, h, form, pass, dtype);
+  for (Index h = 0; h < dims.H; ++h) {
+    const auto [kind, fresh] = known.try_emplace(kind_of(attention, dims, h));
+    if (fresh) kind->second = head_cost(attention, dims, h, form, pass, dtype);
+    cost += kind->second;
+  }
   return as_double(dims.B) * cost;
 }
 
@@ -158,11 +168,14 @@ Cost layer_cost(const Attention& attention, const Dims& dims, Index X, Form form
 Form cheaper_form(const Attention& attention, const Dims& dims) {
   if (!primal_form_refusals(attention, false).empty()) return Form::dual;
   const auto F = feature_count(attention.kernel, dims.D);
+  std::map<HeadKind, double> pairs;
   double primal = 0, dual = 0;
   for (Index h = 0; h < dims.H; ++h) {
+    const auto [kind, fresh] = pairs.try_emplace(kind_of(attention, dims, h));
+    if (fresh) kind->second = visible_pairs(attention, dims, h);
     const double k = as_double(keys_of(attention, dims, h));
     primal += as_double(*F) * as_double(dims.E) * (as_double(dims.N) + k);
-    dual += visible_pairs(attention, dims, h) * as_double(dims.D + dims.E);
+    dual += kind->second * as_double(dims.D + dims.E);
   }
   return primal < dual ? Form::primal : Form::dual;
 }

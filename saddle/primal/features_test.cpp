@@ -110,7 +110,7 @@ RC_GTEST_PROP(Monomials, AreAllOfThemInOrder, ()) {
   const auto total = [](const std::vector<int>& n) { return std::accumulate(n.begin(), n.end(), 0); };
   for (std::size_t f = 0; f + 1 < all.size(); ++f) {
     const bool rises = total(all[f]) < total(all[f + 1]);
-    RC_ASSERT(rises || (total(all[f]) == total(all[f + 1]) && all[f] > all[f + 1]));
+    RC_ASSERT((rises || (total(all[f]) == total(all[f + 1]) && all[f] > all[f + 1])));
   }
   RC_ASSERT(total(all.back()) == degree);
 }

@@ -101,9 +101,12 @@ void require(bool ok, const Layer& layer, const std::string& name, const Matrix&
 }
 
 Open open(const Layer& layer, const Tensor& x, const TensorView& key_mask, const TensorView& mask) {
-  if (x.shape().size() != 3)
+  if (x.shape().size() != 3 || x.shape()[0] < 1)
+    throw InvalidArgument(fmt::format("[{}] the input has shape {} but must be (B,N,X) with B at least 1",
+                                      to_text(layer.attention), to_string(x.shape())));
+  if (layer.heads < 1)
     throw InvalidArgument(
-        fmt::format("[{}] the input has shape {} but must be (B,N,X)", to_text(layer.attention), to_string(x.shape())));
+        fmt::format("[{}] the layer has H = {} heads: at least 1 is needed", to_text(layer.attention), layer.heads));
   Open o{x.shape()[0],
          x.shape()[1],
          x.shape()[2],

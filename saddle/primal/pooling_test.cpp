@@ -76,7 +76,8 @@ RC_GTEST_PROP(Pooling, WindowsPartitionTheTokens, ()) {
       RC_ASSERT(static_cast<Index>(window.size()) == (grid ? factor * factor : factor));
   }
   RC_ASSERT(seen.size() == total);  // no token twice
-  RC_ASSERT(seen.empty() || (*seen.begin() >= 0 && *seen.rbegin() < M));
+  const bool in_range = seen.empty() || (*seen.begin() >= 0 && *seen.rbegin() < M);
+  RC_ASSERT(in_range);
   if (tail == Tail::partial) RC_ASSERT(static_cast<Index>(total) == M);
 }
 

@@ -46,8 +46,8 @@ void expect_no_nan(const Results& results, const std::string& what) {
     for (Index i = 0; i < tensor.size(); ++i) ASSERT_FALSE(std::isnan(tensor.at(i))) << what << ": " << name;
 }
 
-constexpr std::array all_masks{Masking::none, Masking::padding, Masking::mask, Masking::empty_rows,
-                               Masking::everything};
+const std::vector all_masks{Masking::none, Masking::padding, Masking::mask, Masking::empty_rows, Masking::everything};
+const std::vector some_masks{Masking::padding, Masking::everything};
 
 // One test per mechanism and point; the cases of the mechanism are a loop inside, named by the trace.
 class Battery : public ::testing::TestWithParam<std::string> {
@@ -66,7 +66,7 @@ TEST_P(Battery, AgreesWithTheReference) {
   for (const BatteryCase& c : of_mechanism(all_cases())) {
     SCOPED_TRACE(test_name(c));
     for (DType dtype : {DType::f64, DType::f32, DType::bf16})
-      for (Masking masking : all_masks) {
+      for (Masking masking : dtype == DType::f64 ? all_masks : some_masks) {
         const Problem problem(c, dtype, masking);
         primal::validate(problem.call);
         const Results expected = run(reference(), problem);

@@ -1,8 +1,8 @@
 #include "process.hpp"
 
-#include <stdlib.h>
 #include <sys/wait.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
@@ -46,7 +46,7 @@ Result CommandLine::sh(const std::string& line) const {
 nlohmann::json CommandLine::json(const std::string& line) const {
   const Result result = sh(line);
   EXPECT_EQ(result.code, 0) << line << "\n" << result.err;
-  const auto document = nlohmann::json::parse(result.out, nullptr, false);
+  auto document = nlohmann::json::parse(result.out, nullptr, false);
   EXPECT_TRUE(document.is_object() && document.contains("schema")) << line << "\n" << result.out;
   return document;
 }
