@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -18,15 +19,24 @@ namespace saddle::cli {
 
 namespace {
 
-constexpr Index largest_extent = Index{1} << 32;
+// Beyond anything that runs; below what overflows when counts are multiplied.
+constexpr Index most_samples = Index{1} << 26, most_heads = Index{1} << 16, most_tokens = Index{1} << 26,
+                widest = Index{1} << 16, most_elements = Index{1} << 48;
 
-Index read_extent(const std::string& text, const std::string& shape) {
-  Index value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > largest_extent)
-    throw InvalidArgument(fmt::format("--shape '{}': expected whole numbers from 1, found '{}'", shape, text),
-                          "write batch, heads, tokens, head width: --shape 1,8,1024,64");
-  return value;
+Index read_extent(const std::string& text, const std::string& shape, char letter, Index most) {
+  const auto value = read_index(text);
+  if (!value || *value < 1 || *value > most)
+    throw InvalidArgument(
+        fmt::format("--shape '{}': {} must be a whole number from 1 to {}, found '{}'", shape, letter, most, text),
+        "write batch, heads, tokens, head width: --shape 1,8,1024,64");
+  return *value;
+}
+
+// 0 stands for the fallback.
+Index optional_extent(const char* option, Index value, Index fallback, Index most) {
+  if (value < 0 || value > most)
+    throw InvalidArgument(fmt::format("{} must be a whole number from 0 to {}, found {}", option, most, value));
+  return value > 0 ? value : fallback;
 }
 
 }  // namespace
@@ -49,13 +59,17 @@ Dims read_dims(const std::string& shape, Index keys, Index value_width) {
     throw InvalidArgument(fmt::format("--shape '{}': expected four numbers B,H,N,D, found {}", shape, pieces.size()),
                           "write batch, heads, tokens, head width: --shape 1,8,1024,64");
   Dims dims;
-  dims.B = read_extent(pieces[0], shape);
-  dims.H = read_extent(pieces[1], shape);
-  dims.N = read_extent(pieces[2], shape);
-  dims.D = read_extent(pieces[3], shape);
-  if (keys < 0 || value_width < 0) throw InvalidArgument("--keys and --value-width must not be negative");
-  dims.M = keys > 0 ? keys : dims.N;
-  dims.E = value_width > 0 ? value_width : dims.D;
+  dims.B = read_extent(pieces[0], shape, 'B', most_samples);
+  dims.H = read_extent(pieces[1], shape, 'H', most_heads);
+  dims.N = read_extent(pieces[2], shape, 'N', most_tokens);
+  dims.D = read_extent(pieces[3], shape, 'D', widest);
+  dims.M = optional_extent("--keys", keys, dims.N, most_tokens);
+  dims.E = optional_extent("--value-width", value_width, dims.D, widest);
+  // Both factors are below 2^42, so the division is exact enough and nothing overflows.
+  if (std::max(dims.N, dims.M) * std::max(dims.D, dims.E) > most_elements / (dims.B * dims.H))
+    throw InvalidArgument(
+        fmt::format("--shape '{}': its tensors would have more than {} elements", shape, most_elements),
+        "use a smaller batch or fewer tokens");
   return dims;
 }
 
@@ -63,6 +77,13 @@ DType read_dtype(const std::string& name) {
   for (DType dtype : {DType::f32, DType::f64, DType::bf16})
     if (to_string(dtype) == name) return dtype;
   throw InvalidArgument(fmt::format("unknown element type '{}', expected f32, f64 or bf16", name));
+}
+
+std::optional<Index> read_index(std::string_view text) {
+  Index value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
 }
 
 std::vector<std::string> split(std::string_view text) {

@@ -1,6 +1,7 @@
 // What users type, as values: an attention, a shape, an element type, a list of words.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,10 +19,13 @@ inline constexpr const char* attention_help =
 // A written form with mechanism names, or the document in a file after '@'.
 primal::Attention read_attention(const std::string& text);
 
-// "B,H,N,D"; keys and value_width are M and E, 0 means: as N and D.
+// "B,H,N,D"; keys and value_width are M and E, 0 means: as N and D. Throws InvalidArgument beyond what can be counted.
 Dims read_dims(const std::string& shape, Index keys, Index value_width);
 
 DType read_dtype(const std::string& name);
+
+// The whole text as a whole number; nothing if it is none or does not fit.
+std::optional<Index> read_index(std::string_view text);
 
 // The pieces between commas, without blanks around them.
 std::vector<std::string> split(std::string_view text);

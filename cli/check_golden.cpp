@@ -170,21 +170,23 @@ int check_all(const CheckOptions& options, const Context& context) {
 
 Command check_golden_command() {
   const auto o = std::make_shared<CheckOptions>();
-  return {"check-golden",
-          "Recompute recorded cases with every implementation that accepts them; fail if one misses its tolerance.",
-          {{"every case below a folder", "saddle check-golden tests/golden"},
-           {"with refusals and written forms", "saddle check-golden -v tests/golden/softmax"},
-           {"inputs rounded to single precision, tolerances to match",
-            "saddle check-golden tests/golden/attention-bn --dtype f32"}},
-          {{"paths", "", "files or folders", &o->paths, true},
-           {"--dtype",
-            "TYPE",
-            "round the inputs to this type first; default f64",
-            &o->dtype,
-            false,
-            {"f64", "f32", "bf16"}},
-           {"--skip-unknown", "", "skip cases of mechanisms that this build does not have", &o->skip_unknown}},
-          [o](const Context& context) { return check_all(*o, context); }};
+  return {
+      "check-golden",
+      "Recompute recorded cases with every implementation that accepts them; fail if one misses its tolerance.",
+      {{"every case below a folder", "saddle check-golden tests/golden"},
+       {"with refusals and written forms", "saddle check-golden -v tests/golden/softmax"},
+       {"inputs rounded to single precision, tolerances to match",
+        "saddle check-golden tests/golden/attention-bn --dtype f32"}},
+      {{"paths", "", "files or folders", &o->paths, true},
+       {"--dtype",
+        "TYPE",
+        "round the inputs to this type first; default f64; bf16 compares outputs only, and rounded inputs alone may "
+        "move a standardised case beyond its tolerance; svr runs in f64 only",
+        &o->dtype,
+        false,
+        {"f64", "f32", "bf16"}},
+       {"--skip-unknown", "", "skip cases of mechanisms that this build does not have", &o->skip_unknown}},
+      [o](const Context& context) { return check_all(*o, context); }};
 }
 
 }  // namespace saddle::cli

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "saddle/base/text.hpp"
@@ -18,17 +19,30 @@ using primal::Pass;
 // Neighbouring heads that cost the same: pooling factors and key sets may differ between heads.
 struct Group {
   std::vector<Index> heads;
-  Index keys;
-  double multiply_adds;
+  Index keys = 0;
+  double multiply_adds = 0;
 };
+
+// What may tell heads apart: the pooling factor, and the groups of columns that fixed key sets give to the head.
+std::vector<Index> kind_of(const primal::Attention& attention, const Dims& dims, Index head) {
+  std::vector<Index> kind{primal::factor_of(attention, dims, head)};
+  for (const primal::KeySet& part : attention.keys)
+    if (const auto* fixed = std::get_if<primal::Fixed>(&part)) kind.push_back(head % fixed->num_verts);
+  return kind;
+}
 
 std::vector<Group> groups_of(const primal::Attention& attention, const Dims& dims) {
   std::vector<Group> groups;
+  std::map<std::vector<Index>, Group> known;  // counted once per kind
   for (Index h = 0; h < dims.H; ++h) {
-    const Index keys = primal::keys_of(attention, dims, h);
-    const double work = primal::head_cost(attention, dims, h, Form::dual, Pass::forward).multiply_adds;
-    if (groups.empty() || groups.back().keys != keys || groups.back().multiply_adds != work)
-      groups.push_back({{}, keys, work});
+    const auto [kind, fresh] = known.try_emplace(kind_of(attention, dims, h));
+    Group& group = kind->second;
+    if (fresh)
+      group = {{},
+               primal::keys_of(attention, dims, h),
+               primal::head_cost(attention, dims, h, Form::dual, Pass::forward).multiply_adds};
+    if (groups.empty() || groups.back().keys != group.keys || groups.back().multiply_adds != group.multiply_adds)
+      groups.push_back(group);
     groups.back().heads.push_back(h);
   }
   return groups;

@@ -24,13 +24,16 @@ int derive(const DeriveOptions& options, const Context& context) {
   derivation.format = primal::parse_format(options.format);
   derivation.seed = static_cast<std::uint64_t>(options.seed);
   derivation.dims = options.shape.empty() ? primal::fitting_dims(attention) : read_dims(options.shape, 0, 0);
-  if (!context.json) {
-    print_or_write(options.out, primal::derive(attention, derivation));
-  } else {
-    const Json document = Json::parse(primal::derive_json(attention, derivation));
-    print_or_write(options.out, json_text("saddle.derive/1", document));
-  }
-  return Exit::ok;
+  const Json document = Json::parse(primal::derive_json(attention, derivation));
+  print_or_write(options.out,
+                 context.json ? json_text("saddle.derive/1", document) : primal::derive(attention, derivation));
+  const Json& certificate = document.at("certificate");
+  if (certificate.at("holds").get<bool>()) return Exit::ok;
+  print_error(certificate.contains("reason")
+                  ? "there is no certificate on this data: " + certificate["reason"].get<std::string>()
+                  : "the certificate does not hold",
+              "the last step of the derivation has the numbers; --seed and --shape choose other data");
+  return Exit::failed;
 }
 
 }  // namespace

@@ -91,7 +91,9 @@ Json candidates_json(const mechanisms::Selection& selection) {
 }
 
 int explain(const ExplainOptions& options, const Context& context) {
-  if (options.width < 0) throw InvalidArgument("--width must not be negative");
+  constexpr Index widest = Index{1} << 26;
+  if (options.width < 0 || options.width > widest)
+    throw InvalidArgument(fmt::format("--width must be a whole number from 0 to {}, found {}", widest, options.width));
   const kernels::Request request = request_of(options);
   const mechanisms::Selection selection = mechanisms::select(request);
   const Index width = options.width > 0 ? options.width : request.dims.H * request.dims.D;

@@ -4,7 +4,9 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <limits>
 
+#include "argument.hpp"
 #include "failure.hpp"
 #include "help.hpp"
 #include "output.hpp"
@@ -41,6 +43,18 @@ void apply(const Common& common) {
   set_log_file(common.log_file);
 }
 
+// What is wrong with the value of an option, empty when nothing is; CLI11 puts the name of the option in front.
+std::string value_problem(const Option& option, const std::string& value) {
+  const auto found = [&](const std::string& expected) { return "expected " + expected + ", found '" + value + "'"; };
+  if (std::holds_alternative<double*>(option.target) && !parse_number(value)) return found("a number such as 0.5");
+  if (std::holds_alternative<Index*>(option.target) && !read_index(value))
+    return found("a whole number up to " + std::to_string(std::numeric_limits<Index>::max()));
+  const auto& choices = option.choices;
+  if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end()) return "";
+  const std::string close = nearest(value, choices);
+  return found("one of " + join(choices)) + (close.empty() ? "" : "; did you mean '" + close + "'?");
+}
+
 void add_option(CLI::App& app, const Option& option) {
   CLI::Option* added = std::visit(
       [&]<class T>(T* target) {
@@ -52,7 +66,8 @@ void add_option(CLI::App& app, const Option& option) {
       },
       option.target);
   added->required(option.required);
-  if (!option.choices.empty()) added->check(CLI::IsMember(option.choices));
+  if (!std::holds_alternative<bool*>(option.target))
+    added->check([option](const std::string& value) { return value_problem(option, value); });
 }
 
 void add_command(CLI::App& app, const std::string& path, const Command& command, const std::vector<Option>& common) {
@@ -87,10 +102,22 @@ Reached reach(const Command& root, const CLI::App& app) {
   return at;
 }
 
+// The messages of CLI11 about the number of values and about flags, as sentences.
+std::string sentence(const CLI::ParseError& error) {
+  const std::string text = error.what(), prefix = "Could not convert: ";
+  const std::string rest = text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+  const std::string name = rest.substr(0, rest.find_first_of(": "));
+  if (text.ends_with(" missing")) return name + ": expected a value, found none";
+  if (text.find("At Most 1 required") != std::string::npos) return name + ": expected one value, found several";
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr)
+    return name + ": this option is on when it is named, it takes no value";
+  return text;
+}
+
 // What is wrong with the command line, and the word that was probably meant.
 InvalidArgument usage_error(const CLI::ParseError& error, const Reached& at, const std::vector<std::string>& unread,
                             const std::vector<Option>& common) {
-  if (unread.empty()) return InvalidArgument(error.what(), help_hint(at.path));
+  if (unread.empty()) return InvalidArgument(sentence(error), help_hint(at.path));
   const std::string& word = unread.front();
   const bool is_option = word.size() > 1 && word.front() == '-';
   std::vector<std::string> known;
@@ -125,7 +152,11 @@ int run(const Command& root, std::vector<std::string> words) {
     app.set_version_flag("--version", std::string("saddle ") + version());
     try {
       app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back
-    } catch (const CLI::CallForHelp&) {
+    } catch (const CLI::CallForHelp& error) {
+      const Reached at = reach(root, app);
+      const auto unread = app.remaining(true);  // the help of a command that does not exist
+      if (!at.command->commands.empty() && !unread.empty() && !unread.front().starts_with("-"))
+        throw usage_error(error, at, unread, options);
       print(app.help());
       return Exit::ok;
     } catch (const CLI::CallForVersion& answer) {

@@ -12,7 +12,7 @@
 #include "output.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
-#include "saddle/primal/certificate.hpp"
+#include "saddle/primal/fit.hpp"
 #include "saddle/primal/written.hpp"
 
 namespace saddle::cli {
@@ -29,21 +29,27 @@ struct Columns {
   std::vector<std::size_t> inputs, targets;
 };
 
-std::vector<std::size_t> find_columns(const CsvTable& table, const std::string& names) {
+std::vector<std::size_t> find_columns(const CsvTable& table, const char* option, const std::string& names) {
   std::vector<std::size_t> columns;
-  for (const std::string& name : split(names)) columns.push_back(table.column(name));
+  for (const std::string& name : split(names)) {
+    const std::size_t column = table.column(name);
+    if (std::find(columns.begin(), columns.end(), column) != columns.end())
+      throw InvalidArgument(fmt::format("{} '{}' names column '{}' twice", option, names, table.header[column]),
+                            "name every column once");
+    columns.push_back(column);
+  }
   return columns;
 }
 
 Columns choose_columns(const CsvTable& table, const SvrArguments& arguments) {
   Columns columns;
-  columns.targets =
-      arguments.targets.empty() ? std::vector{table.header.size() - 1} : find_columns(table, arguments.targets);
+  columns.targets = arguments.targets.empty() ? std::vector{table.header.size() - 1}
+                                              : find_columns(table, "--targets", arguments.targets);
   const auto is_target = [&](std::size_t c) {
     return std::count(columns.targets.begin(), columns.targets.end(), c) > 0;
   };
   if (!arguments.inputs.empty()) {
-    columns.inputs = find_columns(table, arguments.inputs);
+    columns.inputs = find_columns(table, "--inputs", arguments.inputs);
   } else {
     for (std::size_t c = 0; c < table.header.size(); ++c)
       if (!is_target(c)) columns.inputs.push_back(c);
@@ -174,6 +180,26 @@ void check(const SvrArguments& arguments) {
   if (!(arguments.svr.epsilon >= 0) || !std::isfinite(arguments.svr.epsilon))
     throw InvalidArgument(fmt::format("--epsilon is the half-width of the tube and must be 0 or more, found {:g}",
                                       arguments.svr.epsilon));
+  if (arguments.data == "-" && arguments.predict == "-")
+    throw InvalidArgument("--data - and --predict - cannot both read stdin: it holds one table",
+                          "keep one of the two tables in a file");
+}
+
+// Without a solution there is nothing to predict with; at the iteration limit there is the best point found.
+bool has_solution(const primal::SvrSolution& solution) {
+  return std::none_of(solution.channels.begin(), solution.channels.end(), [](const primal::SvrChannel& channel) {
+    return channel.status == primal::SvrStatus::not_finite ||
+           channel.status == primal::SvrStatus::not_positive_semidefinite;
+  });
+}
+
+// "y: the Gram matrix is not finite" for every target that has a message.
+std::string messages(const Report& report) {
+  std::vector<std::string> lines;
+  for (std::size_t e = 0; e < report.targets.size(); ++e)
+    if (const std::string& message = report.fit.solution.channels[e].message; !message.empty())
+      lines.push_back(report.targets[e] + ": " + message);
+  return join(lines, "; ");
 }
 
 int solve(const SvrArguments& arguments, const Context& context) {
@@ -187,7 +213,7 @@ int solve(const SvrArguments& arguments, const Context& context) {
   report.options.bias |= attention.bias.has_value();
   report.fit = primal::fit_attention(attention, k, report.y, report.options);
 
-  const bool other = !arguments.predict.empty();
+  const bool solved = has_solution(report.fit.solution), other = solved && !arguments.predict.empty();
   Matrix x = k, f = report.fit.solution.f;
   if (other) {
     const CsvTable unseen = read_csv(arguments.predict);
@@ -196,13 +222,12 @@ int solve(const SvrArguments& arguments, const Context& context) {
     x = unseen.numbers(inputs);
     f = report.fit.predict(x);
   }
-  const std::string csv = predictions_csv(report, x, f);
   const bool csv_on_stdout = other && arguments.out.empty() && !context.json;
-  if (!arguments.out.empty()) print_or_write(arguments.out, csv);
-  if (csv_on_stdout) print(csv);
+  const bool to_file = solved && !arguments.out.empty();
+  if (to_file || csv_on_stdout) print_or_write(arguments.out, predictions_csv(report, x, f));
   if (context.json) {
     Json document = report_json(report);
-    if (other || !arguments.out.empty()) {
+    if (other || to_file) {
       document["predictions"] = Json::array();
       for (Index i = 0; i < f.shape()[0]; ++i) document["predictions"].push_back(row_json(f, i));
     }
@@ -215,7 +240,7 @@ int solve(const SvrArguments& arguments, const Context& context) {
       print_message(text);
   }
   if (report.fit.solution.converged()) return Exit::ok;
-  print_error("the regression did not converge for every target",
+  print_error("the regression did not converge for every target: " + messages(report),
               "scale the inputs with +bn(scale=std), or lower -C; the status of each target says what is wrong");
   return Exit::failed;
 }

@@ -20,6 +20,7 @@
 #include "saddle/primal/certificate.hpp"
 #include "saddle/primal/cost.hpp"
 #include "saddle/primal/derivation.hpp"
+#include "saddle/primal/fit.hpp"
 #include "saddle/primal/layer.hpp"
 #include "saddle/primal/primal_form.hpp"
 #include "saddle/primal/reference.hpp"

@@ -38,7 +38,7 @@ class SADDLE_API Implementation {
   virtual std::string_view name() const = 0;
   virtual std::string_view summary() const = 0;
   virtual Isa isa() const { return Isa::scalar; }
-  virtual bool is_reference() const { return false; }  // chosen only when all others refuse; never silently
+  virtual bool is_reference() const { return false; }  // the judge; never chosen silently
 
   // Sentences, empty when it accepts.
   virtual std::vector<std::string> refusals(const Request& request) const = 0;

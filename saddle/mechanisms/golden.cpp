@@ -26,6 +26,16 @@ nlohmann::json json_value(const std::string& key, const std::string& text) {
   return value;
 }
 
+// Doubles hold every whole number up to here.
+constexpr double largest_whole = 9007199254740992.0;
+
+Index whole(const std::string& key, const nlohmann::json& value) {
+  const double number = value.is_number() ? value.get<double>() : 0.5;
+  if (number != std::floor(number) || std::fabs(number) > largest_whole)
+    throw DataError("", 0, 0, "metadata '" + key + "' must hold whole numbers, found " + value.dump());
+  return static_cast<Index>(number);
+}
+
 }  // namespace
 
 bool GoldenReport::passed() const {
@@ -46,28 +56,53 @@ double GoldenMetadata::number(const std::string& key, double fallback) const {
 }
 
 Index GoldenMetadata::integer(const std::string& key, Index fallback) const {
-  return static_cast<Index>(std::llround(number(key, static_cast<double>(fallback))));
+  return has(key) ? whole(key, json_value(key, text(key, ""))) : fallback;
 }
 
 bool GoldenMetadata::flag(const std::string& key, bool fallback) const {
   if (!has(key)) return fallback;
-  std::string word = text(key, "");
-  std::transform(word.begin(), word.end(), word.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return word == "true" || word == "1";
+  const std::string word = text(key, "");
+  if (word == "true" || word == "True" || word == "1") return true;
+  if (word == "false" || word == "False" || word == "0") return false;
+  throw DataError("", 0, 0, "metadata '" + key + "' must be true or false, found '" + word + "'");
 }
 
 std::vector<Index> GoldenMetadata::list(const std::string& key) const {
   if (!has(key)) return {};
   const auto value = json_value(key, text(key, ""));
   if (!value.is_array()) throw DataError("", 0, 0, "metadata '" + key + "' must be a list, found " + value.dump());
-  return value.get<std::vector<Index>>();
+  std::vector<Index> numbers;
+  for (const auto& element : value) numbers.push_back(whole(key, element));
+  return numbers;
 }
 
 const Tensor& golden_tensor(const TensorFile& golden, const std::string& name) {
   const auto found = golden.tensors.find(name);
   if (found == golden.tensors.end()) throw DataError("", 0, 0, "the case has no tensor '" + name + "'");
   return found->second;
+}
+
+void require_outputs(const TensorFile& golden, const std::vector<std::string>& known) {
+  bool any = false;
+  for (const auto& [name, tensor] : golden.tensors) {
+    if (!name.starts_with("out.")) continue;
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw DataError("", 0, 0, "nothing here computes " + name + ", known are " + join(known));
+    any = true;
+  }
+  if (!any) throw DataError("", 0, 0, "the case records no output 'out.*', so there is nothing to compare");
+}
+
+void require_features(const TensorFile& golden, const primal::Kernel& kernel, Index D) {
+  const GoldenMetadata metadata(golden);
+  if (!metadata.has("d_phi")) return;
+  const Index recorded = metadata.integer("d_phi", 0);
+  const auto features = primal::feature_count(kernel, D);
+  if (features != recorded)
+    throw DataError("", 0, 0,
+                    "metadata 'd_phi' is " + std::to_string(recorded) + " but the kernel has " +
+                        (features ? std::to_string(*features) : "infinitely many") + " features at width " +
+                        std::to_string(D));
 }
 
 double golden_error(const Tensor& computed, const Tensor& expected) {
@@ -129,6 +164,8 @@ GoldenReport check_golden(const TensorFile& golden, const std::string& file, DTy
       report = found->check(golden, dtype);
   } catch (const Error& error) {
     report.problem = error.what();
+  } catch (const std::exception& error) {
+    report.problem = std::string("the case is malformed: ") + error.what();
   }
   report.mechanism = mechanism;
   report.name = metadata.text("case", file);

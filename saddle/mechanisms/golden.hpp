@@ -7,6 +7,7 @@
 
 #include "saddle/base/export.hpp"
 #include "saddle/base/tensor.hpp"
+#include "saddle/primal/kernel.hpp"
 
 namespace saddle::mechanisms {
 
@@ -34,7 +35,8 @@ struct GoldenCheck {
 };
 
 // Dispatches on the metadata key `mechanism`; `file` names the case when it has no name of its own.
-// Inputs are rounded to `dtype` first; bf16 checks outputs only.
+// Inputs are rounded to `dtype` first; bf16 checks outputs only; the regression runs in f64 only and says so.
+// A malformed case is a problem in the report, nothing is thrown.
 SADDLE_API GoldenReport check_golden(const TensorFile& golden, const std::string& file, DType dtype = DType::f64);
 // The names that are answered for.
 SADDLE_API std::vector<std::string> golden_names();
@@ -58,11 +60,12 @@ class SADDLE_API GoldenMetadata {
  public:
   explicit GoldenMetadata(const TensorFile& golden) : values_(golden.metadata) {}
   bool has(const std::string& key) const { return values_.contains(key); }
+  // What is there but of another kind throws DataError; integers are whole, flags are true, false, 1 or 0.
   std::string text(const std::string& key, const std::string& fallback) const;
   double number(const std::string& key, double fallback) const;
   Index integer(const std::string& key, Index fallback) const;
   bool flag(const std::string& key, bool fallback) const;
-  std::vector<Index> list(const std::string& key) const;  // empty when absent
+  std::vector<Index> list(const std::string& key) const;  // of integers, empty when absent
 
  private:
   const std::map<std::string, std::string>& values_;
@@ -70,6 +73,10 @@ class SADDLE_API GoldenMetadata {
 
 // A tensor of a case; throws DataError when it is missing.
 SADDLE_API const Tensor& golden_tensor(const TensorFile& golden, const std::string& name);
+// Throws DataError when a case records no output, or one that is not among `known`.
+SADDLE_API void require_outputs(const TensorFile& golden, const std::vector<std::string>& known);
+// Throws DataError when metadata `d_phi` is there and not the number of features of Phi at width D.
+SADDLE_API void require_features(const TensorFile& golden, const primal::Kernel& kernel, Index D);
 
 // The measure of the golden files: max|a-b| / max(1, max|b|); integers must match exactly, NaN equals NaN.
 SADDLE_API double golden_error(const Tensor& computed, const Tensor& expected);

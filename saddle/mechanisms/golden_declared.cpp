@@ -1,7 +1,6 @@
 // Golden cases of declared attentions: metadata to value, then every implementation on every way to state the key sets.
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "saddle/base/error.hpp"
 #include "saddle/mechanisms/golden.hpp"
@@ -23,6 +22,16 @@ bool has_part(const std::string& mechanism, const std::string& part) {
   throw DataError("", 0, 0, "metadata '" + key + "' has the unknown value '" + value + "'");
 }
 
+// One extent of a tensor of a case.
+Index extent(const TensorFile& golden, const std::string& name, std::size_t axis) {
+  const Shape& shape = golden_tensor(golden, name).shape();
+  if (axis >= shape.size())
+    throw DataError("", 0, 0,
+                    name + " has shape " + saddle::to_string(shape) + " but must have at least " +
+                        std::to_string(axis + 1) + " dimensions");
+  return shape[axis];
+}
+
 template <class E>
 E enum_from(const GoldenMetadata& metadata, const std::string& key, E fallback) {
   if (!metadata.has(key)) return fallback;
@@ -33,8 +42,10 @@ E enum_from(const GoldenMetadata& metadata, const std::string& key, E fallback) 
 }
 
 Grid grid_from(const GoldenMetadata& metadata) {
+  if (!metadata.has("grid")) return {};
   const auto sides = metadata.list("grid");
-  return sides.size() == 2 ? Grid{sides[0], sides[1]} : Grid{};
+  if (sides.size() != 2) unknown("grid", metadata.text("grid", ""));
+  return {sides[0], sides[1]};
 }
 
 Kernel kernel_from(const GoldenMetadata& metadata, const std::string& mechanism) {
@@ -116,15 +127,14 @@ Attention attention_from(const TensorFile& golden, const GoldenMetadata& metadat
   }
   if (has_part(mechanism, "conv1d")) {
     Conv1d conv;
-    conv.size = golden_tensor(golden, "param.kernel").shape().back();
+    conv.size = extent(golden, "param.kernel", 1);
     conv.axis = enum_from(metadata, "axis", Axis::feature);
     conv.leak = leak;
     attention.transforms.emplace_back(conv);
   }
   if (has_part(mechanism, "conv2d")) {
-    const Shape& shape = golden_tensor(golden, "param.kernel").shape();
     Conv2d conv;
-    conv.size = {shape.at(1), shape.at(2)};
+    conv.size = {extent(golden, "param.kernel", 1), extent(golden, "param.kernel", 2)};
     conv.grid = grid_from(metadata);
     conv.axis = enum_from(metadata, "axis", Axis::feature);
     conv.leak = leak;
@@ -161,6 +171,22 @@ TensorView broadcast_mask(const Tensor& mask, Index B) {
   return view;
 }
 
+// H, N and M by the queries and keys of a case, against the shape of its mask.
+void require_mask_shape(const TensorFile& golden, const GoldenMetadata& metadata, bool layer) {
+  const Shape& mask = golden_tensor(golden, "in.mask").shape();
+  Shape expected;
+  if (layer) {
+    const Index N = extent(golden, "in.x", 1);
+    expected = {metadata.integer("heads", 1), N, N};
+  } else {
+    expected = {extent(golden, "in.q", 1), extent(golden, "in.q", 2), extent(golden, "in.k", 2)};
+  }
+  if (mask != expected)
+    throw DataError(
+        "", 0, 0,
+        "in.mask has shape " + saddle::to_string(mask) + " but must be " + saddle::to_string(expected) + " (H,N,M)");
+}
+
 bool reproduces(const std::vector<KeySet>& keys, const Tensor& mask) {
   const Index H = mask.shape()[0], N = mask.shape()[1], M = mask.shape()[2];
   for (Index h = 0; h < H; ++h)
@@ -185,13 +211,15 @@ struct Case {
   std::map<std::string, Tensor> rounded;  // inputs in the dtype of the run
   DType dtype;
   double tolerance;
+  bool weights_compared = false;
 
   const Tensor& input(const std::string& name) {
     auto& slot = rounded[name];
     if (slot.shape().empty()) {
       const Tensor& given = golden_tensor(golden, name);
-      slot = Tensor(is_floating(given.dtype()) ? dtype : given.dtype(), given.shape());
-      for (Index i = 0; i < given.size(); ++i) slot.set(i, given.at(i));
+      const bool mask = name == "in.mask" || name == "in.key_mask";  // of any type: it keeps where it is not zero
+      slot = Tensor(mask ? DType::u8 : is_floating(given.dtype()) ? dtype : given.dtype(), given.shape());
+      for (Index i = 0; i < given.size(); ++i) slot.set(i, mask ? given.at(i) != 0 : given.at(i));
     }
     return slot;
   }
@@ -227,13 +255,17 @@ GoldenResult run_kernel(Case& c, const Variant& variant, const kernels::Implemen
     return result;
   }
   const Dims dims = call.dims();
+  require_features(c.golden, call.attention.kernel, dims.D);
   Tensor y(c.dtype, {dims.B, dims.H, dims.N, dims.E});
   implementation.forward(call, {y.view(), {}, {}, {}});
   comparison.compare("out.y", y, golden_tensor(c.golden, "out.y"), c.tolerance);
-  if (c.has("out.w") && implementation.name() == "primal") {
+  if ((c.has("out.w") || c.has("out.z")) && implementation.name() == "primal") {
     const PrimalWeights weights = primal_weights(call);
-    comparison.compare("out.w", to_tensor(weights.w), golden_tensor(c.golden, "out.w"), c.tolerance);
-    comparison.compare("out.z", to_tensor(weights.z), golden_tensor(c.golden, "out.z"), c.tolerance);
+    if (c.has("out.w"))
+      comparison.compare("out.w", to_tensor(weights.w), golden_tensor(c.golden, "out.w"), c.tolerance);
+    if (c.has("out.z"))
+      comparison.compare("out.z", to_tensor(weights.z), golden_tensor(c.golden, "out.z"), c.tolerance);
+    c.weights_compared = true;
   }
   if (!gradients) return comparison.result();
 
@@ -247,6 +279,7 @@ GoldenResult run_kernel(Case& c, const Variant& variant, const kernels::Implemen
   out.dk = place("grad.k", call.k.shape);
   out.dv = place("grad.v", call.v.shape);
   for (const auto& [name, tensor] : call.parameters) out.parameters[name] = place("grad." + name, tensor.shape);
+  validate(call, out);
   implementation.backward(call, out);
   for (const auto& [name, expected] : c.golden.tensors)
     if (name.starts_with("grad.")) {
@@ -274,6 +307,8 @@ GoldenResult run_layer(Case& c, const GoldenMetadata& metadata, const Variant& v
     result.refusals = std::move(refusals);
     return result;
   }
+  if (layer.heads > 0 && c.has("param.wq"))
+    require_features(c.golden, variant.attention.kernel, extent(c.golden, "param.wq", 0) / layer.heads);
   const LayerKernel kernel{
       [&](const Call& call, const Outputs& outputs) { implementation.forward(call, outputs); },
       [&](const Call& call, const Gradients& gradients) { implementation.backward(call, gradients); }};
@@ -300,11 +335,19 @@ GoldenResult run_layer(Case& c, const GoldenMetadata& metadata, const Variant& v
   return comparison.result();
 }
 
-std::optional<std::string> unexpected_output(const TensorFile& golden) {
-  static const std::vector<std::string> known{"out.y", "out.w", "out.z", "out.heads", "out.head_distance"};
-  for (const auto& [name, tensor] : golden.tensors)
-    if (name.starts_with("out.") && std::find(known.begin(), known.end(), name) == known.end()) return name;
-  return std::nullopt;
+bool is_layer(const TensorFile& golden, const GoldenMetadata& metadata) {
+  const std::string level = metadata.text("level", golden.tensors.contains("in.x") ? "layer" : "kernel");
+  if (level != "layer" && level != "kernel") unknown("level", level);
+  return level == "layer";
+}
+
+// Gradients belong to a cotangent, and a cotangent to gradients.
+void require_gradients(const TensorFile& golden) {
+  const bool cotangent = golden.tensors.contains("cot.y");
+  const bool gradients = std::any_of(golden.tensors.begin(), golden.tensors.end(),
+                                     [](const auto& entry) { return entry.first.starts_with("grad."); });
+  if (cotangent && !gradients) throw DataError("", 0, 0, "the case has cot.y but records no gradient 'grad.*'");
+  if (gradients && !cotangent) throw DataError("", 0, 0, "the case records gradients but has no cot.y");
 }
 
 }  // namespace
@@ -312,18 +355,19 @@ std::optional<std::string> unexpected_output(const TensorFile& golden) {
 GoldenReport check_declared(const TensorFile& golden, DType dtype) {
   const GoldenMetadata metadata(golden);
   GoldenReport report;
-  const bool layer = metadata.text("level", golden.tensors.contains("in.x") ? "layer" : "kernel") == "layer";
+  const bool layer = is_layer(golden, metadata);
   const Attention attention = attention_from(golden, metadata);
+  validate(attention);
   report.attention = to_text(attention);
-  if (const auto name = unexpected_output(golden)) {
-    report.problem = "nothing here computes " + *name;
-    return report;
-  }
+  require_outputs(golden, layer ? std::vector<std::string>{"out.y", "out.heads", "out.head_distance"}
+                                : std::vector<std::string>{"out.y", "out.w", "out.z"});
+  require_gradients(golden);
   Case c{golden, {}, dtype, tolerance_of(metadata, dtype)};
   std::vector<Variant> variants;
   if (c.has("in.mask")) {
-    const Tensor& mask = golden_tensor(golden, "in.mask");
-    const Index B = golden_tensor(golden, layer ? "in.x" : "in.q").shape().at(0);
+    require_mask_shape(golden, metadata, layer);
+    const Tensor& mask = c.input("in.mask");
+    const Index B = extent(golden, layer ? "in.x" : "in.q", 0);
     variants.push_back({", explicit mask", without_key_sets(attention), broadcast_mask(mask, B)});
     const bool declared_pattern = !attention.keys.empty();
     if (declared_pattern && !reproduces(attention.keys, mask)) {
@@ -338,6 +382,8 @@ GoldenReport check_declared(const TensorFile& golden, DType dtype) {
     for (const kernels::Implementation* implementation : kernels::generic_implementations())
       report.results.push_back(layer ? run_layer(c, metadata, variant, *implementation)
                                      : run_kernel(c, variant, *implementation));
+  if ((c.has("out.w") || c.has("out.z")) && !c.weights_compared)
+    report.problem = "out.w and out.z belong to the primal form, which refuses this case";
   return report;
 }
 

@@ -27,12 +27,9 @@ std::vector<std::string> part_names(const primal::Attention& attention) {
 
 std::string_view to_string(Tier tier) {
   switch (tier) {
-    case Tier::declared:
-      return "declared";
-    case Tier::composed:
-      return "composed";
-    case Tier::own:
-      return "own";
+    case Tier::declared: return "declared";
+    case Tier::composed: return "composed";
+    case Tier::own: return "own";
   }
   return "unknown";
 }
@@ -50,7 +47,6 @@ Mechanism declared(std::string name, std::string title, std::string summary, std
   mechanism.declare = [text = mechanism.composition](const primal::Term& term) {
     return primal::build_preset(text, term);
   };
-  mechanism.implementations = kernels::generic_implementations();
   std::string golden = mechanism.name;
   std::replace(golden.begin(), golden.end(), '_', '-');
   mechanism.golden.push_back({golden, check_declared});

@@ -31,7 +31,6 @@ struct Mechanism {
   Tier tier = Tier::declared;
   Level level = Level::kernel;
   std::function<primal::Attention(const primal::Term&)> declare;  // name with options -> value
-  std::vector<const kernels::Implementation*> implementations;    // best first, reference last
   std::vector<GoldenCheck> golden;                                // golden cases it answers for
 };
 

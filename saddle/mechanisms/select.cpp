@@ -15,6 +15,17 @@ std::string shape_text(const Dims& d) {
   return fmt::format("B={} H={} N={} M={} D={} E={}", d.B, d.H, d.N, d.M, d.D, d.E);
 }
 
+// What kept the implementations that were not chosen from running.
+std::string why_not_others(const Selection& selection) {
+  std::vector<std::string> reasons;
+  for (const Candidate& candidate : selection.candidates)
+    if (candidate.implementation != selection.chosen)
+      reasons.push_back(fmt::format("'{}' {}", candidate.implementation->name(),
+                                    candidate.refusals.empty() ? "would take longer at this shape"
+                                                               : "refuses: " + join(candidate.refusals, "; ")));
+  return join(reasons, ", ");
+}
+
 // The implementation to run; a slow one is never chosen silently.
 const kernels::Implementation& chosen(const kernels::Request& request) {
   const Selection selection = select(request);
@@ -27,10 +38,11 @@ const kernels::Implementation& chosen(const kernels::Request& request) {
                                    explain(request, selection)),
                        refusals);
   }
-  if (selection.chosen->is_reference())
-    log_once("reference " + primal::to_text(request.attention), LogLevel::info,
-             fmt::format("[{}] runs on the slow double reference: {}", primal::to_text(request.attention),
-                         selection.reason));
+  if (selection.chosen->is_reference()) {
+    const std::string text = primal::to_text(request.attention);
+    log_once("reference " + text, LogLevel::info,
+             fmt::format("[{}] runs on the slow double reference: {}", text, why_not_others(selection)));
+  }
   return *selection.chosen;
 }
 
@@ -52,7 +64,8 @@ Selection select(const kernels::Request& request) {
     return selection;
   }
   selection.chosen = best->implementation;
-  selection.reason = fmt::format("'{}' has the lowest predicted time of those that accept", best->implementation->name());
+  selection.reason =
+      fmt::format("'{}' has the lowest predicted time of those that accept", best->implementation->name());
   return selection;
 }
 

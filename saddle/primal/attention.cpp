@@ -42,6 +42,12 @@ void check(const Linear& kernel) {
     refuse("use 0 <= order <= 20", "linear(taylor,order={}): the order must lie between 0 and 20", kernel.order);
   if (kernel.count < 1)
     refuse("use count=1 or more", "linear(random,count={}): at least one random feature is needed", kernel.count);
+  if (kernel.order != Linear{}.order && kernel.map != FeatureMapKind::taylor)
+    refuse("leave order out, or use linear(taylor)", "linear(order={}): only the taylor map has an order",
+           kernel.order);
+  if ((kernel.count != Linear{}.count || kernel.seed != Linear{}.seed) && kernel.map != FeatureMapKind::random)
+    refuse("leave them out, or use linear(random)", "linear(count={},seed={}): only random features have them",
+           kernel.count, kernel.seed);
   if (kernel.seed < 0) refuse("use seed >= 0", "linear(random,seed={}): the seed must not be negative", kernel.seed);
 }
 
@@ -226,7 +232,7 @@ std::size_t first_per_query_transform(const Attention& attention) {
 }
 
 Index factor_of(const Attention& attention, const Dims& dims, Index head) {
-  return attention.pooling ? pooling_factors(*attention.pooling, dims.H)[head] : 1;
+  return attention.pooling ? pooling_factor(*attention.pooling, dims.H, head) : 1;
 }
 
 Index keys_of(const Attention& attention, const Dims& dims, Index head) {

@@ -38,12 +38,19 @@ void require_mask(const Call& call, std::string_view name, const TensorView& ten
            to_string(tensor.dtype));
 }
 
-// A tensor of numbers that may be left out.
-void require_optional(const Call& call, std::string_view name, const TensorView& tensor, const Shape& shape,
-                      std::string_view letters) {
-  if (!tensor) return;
+// A tensor that is written to: every element needs memory of its own.
+void require_output(const Call& call, std::string_view name, const TensorView& tensor, const Shape& shape,
+                    std::string_view letters) {
   require_shape(call, name, tensor, shape, letters);
   require_floating(call, name, tensor);
+  for (std::size_t axis = 0; axis < shape.size(); ++axis)
+    if (tensor.stride[axis] == 0 && shape[axis] > 1)
+      refuse(call, "{} has stride 0 in dimension {}: only inputs can be broadcast", name, axis);
+}
+
+void require_optional_output(const Call& call, std::string_view name, const TensorView& tensor, const Shape& shape,
+                             std::string_view letters) {
+  if (tensor) require_output(call, name, tensor, shape, letters);
 }
 
 template <class P>
@@ -124,7 +131,8 @@ void validate(const Call& call) {
     refuse(call, "the call brings a skip tensor but the attention declares no residual");
   if (call.attention.residual) {
     if (!call.skip) refuse(call, "the attention declares a residual but the call brings no skip tensor");
-    require_optional(call, "skip", call.skip, {dims.B, dims.H, dims.N, dims.E}, "(B,H,N,E)");
+    require_floating(call, "skip", call.skip);
+    require_shape(call, "skip", call.skip, {dims.B, dims.H, dims.N, dims.E}, "(B,H,N,E)");
   }
   for (const auto& [name, tensor] : call.parameters) require_parameter(call, name, tensor);
 }
@@ -132,11 +140,10 @@ void validate(const Call& call) {
 void validate(const Call& call, const Outputs& outputs) {
   const Dims dims = call.dims();
   const Index K = weight_columns(call.attention, dims);
-  require_shape(call, "y", outputs.y, {dims.B, dims.H, dims.N, dims.E}, "(B,H,N,E)");
-  require_floating(call, "y", outputs.y);
-  require_optional(call, "weights", outputs.weights, {dims.B, dims.H, dims.N, K}, "(B,H,N,K)");
-  require_optional(call, "column_sums", outputs.column_sums, {dims.B, dims.H, K}, "(B,H,K)");
-  require_optional(call, "lse", outputs.lse, {dims.B, dims.H, dims.N}, "(B,H,N)");
+  require_output(call, "y", outputs.y, {dims.B, dims.H, dims.N, dims.E}, "(B,H,N,E)");
+  require_optional_output(call, "weights", outputs.weights, {dims.B, dims.H, dims.N, K}, "(B,H,N,K)");
+  require_optional_output(call, "column_sums", outputs.column_sums, {dims.B, dims.H, K}, "(B,H,K)");
+  require_optional_output(call, "lse", outputs.lse, {dims.B, dims.H, dims.N}, "(B,H,N)");
   if (outputs.lse) {
     if (!std::holds_alternative<RowSum>(call.attention.normaliser) || sign_of(call.attention.kernel) == Sign::changing)
       refuse(call, "log-sum-exp exists only for a row sum over a kernel that does not change sign");
@@ -147,14 +154,15 @@ void validate(const Call& call, const Gradients& gradients) {
   const Dims dims = call.dims();
   require_shape(call, "dy", gradients.dy, {dims.B, dims.H, dims.N, dims.E}, "(B,H,N,E)");
   require_floating(call, "dy", gradients.dy);
-  require_optional(call, "dq", gradients.dq, call.q.shape, "the shape of q");
-  require_optional(call, "dk", gradients.dk, call.k.shape, "the shape of k");
-  require_optional(call, "dv", gradients.dv, call.v.shape, "the shape of v");
-  require_optional(call, "dskip", gradients.dskip, {dims.B, dims.H, dims.N, dims.E}, "(B,H,N,E)");
+  require_optional_output(call, "dq", gradients.dq, call.q.shape, "the shape of q");
+  require_optional_output(call, "dk", gradients.dk, call.k.shape, "the shape of k");
+  require_optional_output(call, "dv", gradients.dv, call.v.shape, "the shape of v");
+  require_optional_output(call, "dskip", gradients.dskip, {dims.B, dims.H, dims.N, dims.E}, "(B,H,N,E)");
   for (const auto& [name, tensor] : gradients.parameters) {
     require_parameter(call, name, tensor);
-    if (const auto given = call.parameters.find(name); given != call.parameters.end())
-      require_shape(call, "gradient of " + name, tensor, given->second.shape, "the shape of the parameter");
+    const auto given = call.parameters.find(name);
+    require_output(call, "gradient of " + name, tensor,
+                   given == call.parameters.end() ? tensor.shape : given->second.shape, "the shape of the parameter");
   }
 }
 
@@ -162,7 +170,8 @@ Tensor padding_mask(const std::vector<Index>& lengths, Index M) {
   Tensor mask(DType::u8, {static_cast<Index>(lengths.size()), M});
   for (Index b = 0; b < mask.shape()[0]; ++b) {
     if (lengths[b] < 0 || lengths[b] > M)
-      throw InvalidArgument(fmt::format("sample {} has length {} but there are {} keys: use 0 to {}", b, lengths[b], M, M));
+      throw InvalidArgument(
+          fmt::format("sample {} has length {} but there are {} keys: use 0 to {}", b, lengths[b], M, M));
     for (Index j = 0; j < lengths[b]; ++j) mask.set(b * M + j, 1);
   }
   return mask;

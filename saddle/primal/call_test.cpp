@@ -24,7 +24,7 @@ std::string refusal(const std::string& text, const Spoil& spoil) {
   if (text.find("explicit") != std::string::npos) add_mask(s);
   EXPECT_NO_THROW(validate(s.call())) << text;  // it was right before
   spoil(s);
-  const std::string message = message_of([&] { validate(s.call()); });
+  std::string message = message_of([&] { validate(s.call()); });
   EXPECT_THAT(message, StartsWith("[" + text + "] "));
   return message;
 }
@@ -124,7 +124,7 @@ TEST(CallErrors, DeclarationAgainstShapes) {
     const Sample s = sample("softmax", dims);
     Call call = s.call();
     call.attention = parse(text);
-    const std::string what = message_of([&] { validate(call); });
+    std::string what = message_of([&] { validate(call); });
     EXPECT_THAT(what, StartsWith("[" + text + "] "));
     return what;
   };

@@ -66,6 +66,9 @@ TEST(Certificate, FailsWhenANumberIsWrong) {
     bad.*number = std::nan("");
     EXPECT_FALSE(bad.holds());
   }
+  Certificate unsolved = good;
+  unsolved.converged = false;
+  EXPECT_FALSE(unsolved.holds());
 }
 
 // The regression of a query: its visible keys after transforms, h and the Gram matrix from the definitions.
@@ -104,101 +107,83 @@ TEST(Certificate, NeedsAQueryThatSeesSomething) {
   EXPECT_THAT(message_of([&] { certify(empty.call()); }), HasSubstr("no query sees any key"));
 }
 
-struct Problem {
-  Matrix k, y, x;
-};
-
-Problem problem(Index M, Index D, Index E, std::uint64_t seed) {
-  Stream stream(seed, "regression");
-  Matrix k = random_matrix(M, D, stream), y = random_matrix(M, E, stream);
-  return {std::move(k), std::move(y), random_matrix(4, D, stream)};
+// NaN is no small number: where the kernel overflows the solver has nothing to solve, and nothing is certified.
+TEST(Certificate, DoesNotHoldWithoutASolution) {
+  for (const auto& [text, spread] : {std::pair{"softmax(scale=1000)+one", 3.0}, {"dot", 1e200}}) {
+    const Certificate c = certify(sample(text, {1, 1, 8, 8, 4, 2}, 1, spread).call());
+    EXPECT_FALSE(c.converged);
+    EXPECT_FALSE(c.holds()) << describe(text, c);
+    for (double number : {c.gap, c.kkt, c.resolved, c.solve_gap, c.solve_kkt, c.fit})
+      EXPECT_TRUE(std::isnan(number)) << describe(text, c);
+    EXPECT_THAT(c.notes, Contains(HasSubstr("not finite")));
+  }
 }
 
-// Attention with queries x, the fit's keys and values, through the reference itself.
-Matrix attend(const Fit& fit, const Matrix& x) {
-  const auto lift = [](const Matrix& m) {
-    Tensor tensor(DType::f64, {1, 1, m.shape()[0], m.shape()[1]});
-    for (Index i = 0; i < m.size(); ++i) tensor.set(i, m.data()[i]);
-    return tensor;
-  };
-  Sample s;
-  s.attention = fit.attention;
-  s.attention.bias.reset();
-  s.q = lift(x);
-  s.k = lift(fit.k);
-  s.v = lift(fit.v);
-  const Tensor y = run(s);
-  Matrix result({x.shape()[0], fit.v.shape()[1]});
-  for (Index i = 0; i < result.size(); ++i) result.data()[i] = y.at(i);
-  return result;
+// Far from the origin the Taylor features of rbf are of no use, and the certificate says that it left them out.
+TEST(Certificate, HoldsFarFromTheOriginOnlyIfSolved) {
+  Sample s = sample("rbf(gamma=0.5)+one", {1, 1, 8, 8, 4, 2});
+  for (Tensor* tensor : {&s.q, &s.k})
+    for (Index i = 0; i < tensor->size(); ++i) tensor->set(i, tensor->at(i) + 1e8);
+  const Certificate c = certify(s.call());
+  EXPECT_EQ(c.holds(), c.converged) << describe("rbf far from the origin", c);
+  EXPECT_FALSE(c.compares_forms());
+  EXPECT_THAT(c.notes, Contains(HasSubstr("leaves")));
 }
 
-// Property 5 of primal-dual.md: attention built from the solution's values equals f - b, at the keys and elsewhere.
-TEST(Fit, AttentionReproducesTheRegression) {
-  for (const char* text : {"softmax", "softmax(scale=0.4)", "rbf", "dot", "poly", "linear(elu1)", "linear(taylor)",
-                           "softmax+one", "rbf+constant(2)", "linear(elu1)+one", "softmax+bn", "rbf+bn(scale=std)",
-                           "softmax+bn(stats=subset,scale=std)", "linear(elu1)+l2", "softmax+conv1d(3)"})
-    for (bool bias : {false, true}) {
-      const Problem p = problem(9, 3, 2, 5);
-      SvrOptions options{1000, 0.05};
-      options.bias = bias;
-      const Fit fit = fit_attention(parse(text), p.k, p.y, options);
-      ASSERT_TRUE(fit.solution.converged()) << text;
-      EXPECT_EQ(fit.attention.bias.has_value(), bias);
-      const auto check = [&](const Matrix& x, const Matrix& f, const char* where) {
-        const Matrix attention = attend(fit, x);
-        for (Index i = 0; i < f.shape()[0]; ++i)
-          for (Index e = 0; e < 2; ++e)
-            EXPECT_NEAR(attention(i, e), f(i, e) - fit.solution.b(e), 1e-8) << text << ", " << where;
-      };
-      check(p.k, fit.solution.f, "keys");
-      check(p.x, fit.predict(p.x), "elsewhere");
+TEST(Certificate, ReportsThatAKernelWithoutARangeComparesNothing) {
+  const Certificate c = certify(sample("rbf(gamma=1e5)", {1, 1, 8, 8, 4, 2}).call());
+  EXPECT_TRUE(std::isnan(c.truncation)) << c.truncation;
+  EXPECT_FALSE(c.compares_forms());
+  EXPECT_THAT(c.notes, Contains(HasSubstr("range of double precision")));
+  // One key out of range among others is below notice.
+  Sample s = sample("rbf", {1, 1, 3, 3, 2, 2}, 4, 0.3);
+  for (Index d = 0; d < 2; ++d) s.k.set(d, 1e3);
+  const Certificate far = certify(s.call());
+  EXPECT_LT(far.truncation, 1e-12);
+  EXPECT_TRUE(far.holds()) << describe("rbf with a far key", far);
+}
+
+// Kernels of any size, with values of any size: what is judged does not depend on either.
+TEST(Certificate, IsFreeOfScale) {
+  for (const char* text : {"poly(degree=9)", "softmax(scale=2)+one", "dot", "linear(elu1)+constant(1e9)", "rbf"})
+    for (double values : {1e-9, 1.0, 1e9})
+      for (std::uint64_t seed : {1, 2}) {
+        Sample s = sample(text, {1, 2, 8, 8, 4, 4}, seed);
+        for (Index i = 0; i < s.v.size(); ++i) s.v.set(i, values * s.v.at(i));
+        const Certificate c = certify(s.call(), seed);
+        EXPECT_TRUE(c.holds()) << describe(text, c) << ", values " << values << ", seed " << seed;
+      }
+}
+
+// Values whose terms cancel leave a fit of rounding errors, which is as good as zero.
+TEST(Certificate, HoldsWhereTheFitCancels) {
+  for (double value : {0.0, 1e6}) {
+    Sample s = sample("softmax", {1, 1, 4, 4, 2, 1});
+    for (Index d = 0; d < 2; ++d) {
+      s.k.set(2 + d, s.k.at(d));
+      s.k.set(6 + d, s.k.at(4 + d));
     }
-}
-
-// Property 7: no bound in force (C far above every multiplier), eps = 0, positive definite Gram matrix: f(k_j) = y_j.
-TEST(Fit, InterpolatesWithoutSlack) {
-  for (const char* text : {"softmax", "rbf", "softmax+one", "rbf+one", "softmax+bn", "linear(random,count=40)"}) {
-    const Problem p = problem(6, 4, 2, 6);
-    const Fit fit = fit_attention(parse(text), p.k, p.y, {1e6, 0});
-    ASSERT_TRUE(fit.solution.converged()) << text;
-    for (Index j = 0; j < 6; ++j)
-      for (Index e = 0; e < 2; ++e) EXPECT_NEAR(fit.solution.f(j, e), p.y(j, e), 1e-6) << text;
+    for (Index j = 0; j < 4; ++j) s.v.set(j, j % 2 == 0 ? value : -value);
+    const Certificate c = certify(s.call());
+    EXPECT_TRUE(c.holds()) << describe("softmax with pairs", c);
   }
 }
 
-// Strictly inside the tube a multiplier is 0, and so is the value: such a key takes no part in the attention.
-TEST(Fit, KeysInsideTheTubeHaveNoValue) {
-  const Problem p = problem(12, 2, 1, 7);
-  const SvrOptions options{100, 0.8};
-  const Fit fit = fit_attention(parse("rbf+one"), p.k, p.y, options);
-  ASSERT_TRUE(fit.solution.converged());
-  int inside = 0;
-  for (Index j = 0; j < 12; ++j) {
-    if (std::fabs(fit.solution.f(j, 0) - p.y(j, 0)) > options.epsilon - 1e-6) continue;
-    ++inside;
-    EXPECT_EQ(fit.v(j, 0), 0);
-  }
-  EXPECT_GT(inside, 0);
-  EXPECT_LT(inside, 12);
+// Multipliers h v that span more digits than there are: no verdict in favour, and a reason.
+TEST(Certificate, SaysWhenTheRegressionIsBeyondDoublePrecision) {
+  const Certificate c = certify(sample("softmax(scale=5)", {1, 2, 8, 8, 4, 4}, 1, 1.5).call());
+  EXPECT_FALSE(c.holds()) << describe("softmax(scale=5)", c);
+  EXPECT_THAT(c.notes, Contains(HasSubstr("beyond double precision")));
 }
 
-TEST(Fit, NormaliserAtNewPoints) {
-  const Problem p = problem(5, 2, 1, 8);
-  const Fit fit = fit_attention(parse("softmax+bn(stats=subset)"), p.k, p.y, {10, 0.1});
-  const Vector at_keys = fit.normaliser(p.k);
-  for (Index j = 0; j < 5; ++j) EXPECT_NEAR(at_keys(j), fit.set.h(j), 1e-12);
-  EXPECT_EQ(fit.normaliser(p.x).size(), 4);
-}
-
-TEST(Fit, RefusesWhatIsNoTable) {
-  const Problem p = problem(5, 2, 1, 9);
-  EXPECT_THROW(fit_attention(parse("softmax+causal"), p.k, p.y, {}), NotSupported);
-  EXPECT_THROW(fit_attention(parse("softmax+sh(2)"), p.k, p.y, {}), NotSupported);
-  EXPECT_THAT(message_of([&] { fit_attention(parse("softmax"), p.x, p.y, {}); }), HasSubstr("(4,2)"));
-  EXPECT_THROW(fit_attention(parse("softmax"), Matrix({0, 2}), Matrix({0, 1}), {}), InvalidArgument);
-  const Fit fit = fit_attention(parse("softmax"), p.k, p.y, {});
-  EXPECT_THAT(message_of([&] { fit.predict(Matrix({1, 3})); }), HasSubstr("the fit has 2 inputs"));
+// Every query sees itself alone, and its statistics move it to the origin.
+TEST(Certificate, NeedsAGramMatrixThatIsNotZero) {
+  Sample s = sample("dot+bn(stats=subset)+window(0)", {1, 1, 4, 4, 2, 2});
+  s.parameters.clear();
+  EXPECT_THAT(message_of([&] { certify(s.call()); }), HasSubstr("the Gram matrix is zero"));
+  Sample causal = sample("dot+bn(stats=subset)+causal", {1, 1, 2, 2, 2, 2});  // the second query sees two keys
+  causal.parameters.clear();
+  EXPECT_EQ(certify(causal.call()).set.query, 1);
 }
 
 }  // namespace

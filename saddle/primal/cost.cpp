@@ -62,7 +62,7 @@ using HeadKind = std::pair<Index, Index>;
 HeadKind kind_of(const Attention& attention, const Dims& dims, Index head) {
   Index group = 0;
   for (const KeySet& part : attention.keys)
-    if (const auto* fixed = std::get_if<Fixed>(&part)) group = fixed->num_verts > 1 ? head : 0;
+    if (const auto* fixed = std::get_if<Fixed>(&part)) group = head % fixed->num_verts;
   return {factor_of(attention, dims, head), group};
 }
 
@@ -91,6 +91,11 @@ Cost operator*(double factor, Cost a) {
 double visible_pairs(const Attention& attention, const Dims& dims, Index head) {
   const Index K = keys_of(attention, dims, head);
   if (attention.keys.empty() || dims.N == 0) return as_double(dims.N) * as_double(K);
+  if (attention.pooling && dims.M > exact_pairs) {  // too many windows to build: tokens seen, per window
+    Attention unpooled = attention;
+    unpooled.pooling.reset();
+    return visible_pairs(unpooled, dims, head) * as_double(K) / as_double(dims.M);
+  }
   const Windows windows =
       attention.pooling ? pooling_windows(*attention.pooling, factor_of(attention, dims, head), dims.M) : Windows{};
   const Index rows = std::clamp<Index>(exact_pairs / std::max<Index>(dims.M, 1), 1, dims.N);

@@ -19,7 +19,7 @@ double layer_multiply_adds(const std::string& text, const Dims& dims, Index X) {
   return layer_cost(parse(text), dims, X, Form::dual, Pass::forward).multiply_adds;
 }
 
-// The ratios of attention-bn-sh.md section 6: mean of 1/f_s.
+// The ratios of the specification of BN and SH section 6: mean of 1/f_s.
 TEST(Cost, AttentionCoreRatios) {
   const auto ratio = [](const std::string& text, Index H) {
     const Dims dims{1, H, 1024, 1024, 16, 16};
@@ -46,7 +46,7 @@ TEST(Cost, LayerRatios) {
     }
 }
 
-// The formulas of primal-dual.md section 7 and attention-bn-sh.md section 6, per head.
+// The formulas of the primal-dual specification section 7 and the specification of BN and SH section 6, per head.
 TEST(Cost, FormulasOfTheSpecification) {
   const Dims dims{1, 1, 20, 30, 4, 5};
   const double N = 20, M = 30, D = 4, E = 5;
@@ -60,7 +60,7 @@ TEST(Cost, FormulasOfTheSpecification) {
   const double F = D;
   EXPECT_EQ(multiply_adds("linear(elu1)", dims, Form::primal), (N + M) * F * E + N * F);
   EXPECT_EQ(multiply_adds("linear(elu1)+sh(3)", dims, Form::primal), (N + 10) * F * E + N * F);
-  EXPECT_EQ(multiply_adds("softmax+causal", dims), 20 * 21 / 2 * (D + E));  // sum of |M_i|
+  EXPECT_EQ(multiply_adds("softmax+causal", dims), 210 * (D + E));  // 1 + 2 + .. + 20: sum of |M_i|
 }
 
 // Forward and backward without recomputation: the N x M matrix, or W and z.

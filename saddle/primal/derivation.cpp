@@ -86,6 +86,7 @@ Json to_json(const Certificate& c) {
           {"fit", c.fit},
           {"solve_gap", c.solve_gap},
           {"solve_kkt", c.solve_kkt},
+          {"converged", c.converged},
           {"support_vectors", c.support_vectors},
           {"multipliers", c.multipliers},
           {"features", c.features},

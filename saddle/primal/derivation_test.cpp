@@ -239,7 +239,15 @@ TEST(Derivation, IsAlsoData) {
   EXPECT_GT(json["cost"]["rows"][0]["multiply_adds"], 0);
   EXPECT_EQ(json["cost"]["cheaper"], "primal");
   EXPECT_TRUE(json["certificate"]["holds"]);
+  EXPECT_TRUE(json["certificate"]["converged"]);
   EXPECT_LE(json["certificate"]["gap"], 1e-8);
+
+  // A failing certificate, and one that does not exist, say so in the same place.
+  const auto beyond = nlohmann::json::parse(derive_json(parse("softmax(scale=5)"), {}));
+  EXPECT_FALSE(beyond["certificate"]["holds"]);
+  const auto none = nlohmann::json::parse(derive_json(parse("cosine+bn(stats=subset)+window(0)"), {}));
+  EXPECT_FALSE(none["certificate"]["holds"]);
+  EXPECT_THAT(none["certificate"]["reason"], HasSubstr("Gram matrix is zero"));
 
   DerivationOptions without;
   without.certificate = false;

@@ -1,6 +1,7 @@
 #include "saddle/primal/features.hpp"
 
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "saddle/base/error.hpp"
@@ -86,12 +87,8 @@ FeatureMap::Table prepare(const Kernel& kernel, Index D) {
     prepare_polynomial(table, *polynomial);
   } else if (const auto* linear = std::get_if<Linear>(&kernel)) {
     switch (linear->map) {
-      case FeatureMapKind::elu1:
-        table.kind = Kind::elu1;
-        break;
-      case FeatureMapKind::relu:
-        table.kind = Kind::relu;
-        break;
+      case FeatureMapKind::elu1: table.kind = Kind::elu1; break;
+      case FeatureMapKind::relu: table.kind = Kind::relu; break;
       case FeatureMapKind::taylor:
         table.kind = Kind::monomial;
         prepare_taylor(table, linear->order);
@@ -113,6 +110,11 @@ FeatureMap::FeatureMap(const Kernel& kernel, Index D) {
     throw NotSupported("the feature map of kernel '" + std::string(name_of(kernel)) + "' is infinite",
                        {"the primal form needs an explicit finite Phi"},
                        "use the dual form, or linear(taylor) and linear(random) to approximate softmax");
+  if (*feature_count(kernel, D) > most_features)
+    throw NotSupported(
+        "kernel '" + std::string(name_of(kernel)) + "' has too many features at D = " + std::to_string(D),
+        {"the primal form would need " + std::to_string(*feature_count(kernel, D)) + " features"},
+        "use the dual form, a lower degree or a smaller width");
   table_ = std::make_unique<const Table>(prepare(kernel, D));
 }
 
@@ -196,9 +198,7 @@ Index monomial_count(Index D, Index degree) {
   Index count = 1;
   for (Index t = 1; t <= degree; ++t) {
     Index product = 0;
-    if (__builtin_mul_overflow(count, D + t, &product))
-      throw InvalidArgument("degree " + std::to_string(degree) + " over width " + std::to_string(D) +
-                            " has too many monomials to count");
+    if (__builtin_mul_overflow(count, D + t, &product)) return std::numeric_limits<Index>::max();
     count = product / t;
   }
   return degree < 0 ? 0 : count;

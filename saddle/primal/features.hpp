@@ -8,9 +8,12 @@
 
 namespace saddle::primal {
 
+// More than this many features cannot sensibly be written down.
+inline constexpr Index most_features = Index{1} << 24;
+
 class SADDLE_API FeatureMap {
  public:
-  // Throws NotSupported when the kernel has infinitely many features.
+  // Throws NotSupported when the kernel has infinitely many features, or more than most_features.
   FeatureMap(const Kernel& kernel, Index D);
   ~FeatureMap();
   FeatureMap(FeatureMap&&) noexcept;
@@ -30,7 +33,7 @@ class SADDLE_API FeatureMap {
   std::unique_ptr<const Table> table_;
 };
 
-// Number of monomials of D variables up to the given degree, C(D+degree, degree); throws InvalidArgument on overflow.
+// Number of monomials of D variables up to the given degree, C(D+degree, degree), or the largest Index if that is more.
 SADDLE_API Index monomial_count(Index D, Index degree);
 
 // Exponent vectors of all monomials up to the given degree: degree ascending, within a degree in descending

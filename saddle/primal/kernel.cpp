@@ -1,6 +1,7 @@
 #include "saddle/primal/kernel.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "saddle/primal/features.hpp"
 
@@ -42,19 +43,17 @@ ScoreForm Polynomial::score(Index) const {
 
 // Without the constant only the monomials of the full degree remain.
 Index Polynomial::features(Index D) const {
-  return monomial_count(D, degree) - (coef0 == 0 ? monomial_count(D, degree - 1) : 0);
+  const Index all = monomial_count(D, degree);
+  return coef0 == 0 && all < std::numeric_limits<Index>::max() ? all - monomial_count(D, degree - 1) : all;
 }
 
 // An even truncation of exp has no real root; an odd one changes sign.
 Sign Linear::sign() const {
   switch (map) {
     case FeatureMapKind::elu1:
-    case FeatureMapKind::random:
-      return Sign::positive;
-    case FeatureMapKind::relu:
-      return Sign::vanishing;
-    case FeatureMapKind::taylor:
-      return order % 2 == 0 ? Sign::positive : Sign::changing;
+    case FeatureMapKind::random: return Sign::positive;
+    case FeatureMapKind::relu: return Sign::vanishing;
+    case FeatureMapKind::taylor: return order % 2 == 0 ? Sign::positive : Sign::changing;
   }
   return Sign::changing;
 }
@@ -62,12 +61,9 @@ Sign Linear::sign() const {
 Index Linear::features(Index D) const {
   switch (map) {
     case FeatureMapKind::elu1:
-    case FeatureMapKind::relu:
-      return D;
-    case FeatureMapKind::taylor:
-      return monomial_count(D, order);
-    case FeatureMapKind::random:
-      return count;
+    case FeatureMapKind::relu: return D;
+    case FeatureMapKind::taylor: return monomial_count(D, order);
+    case FeatureMapKind::random: return count;
   }
   return 0;
 }

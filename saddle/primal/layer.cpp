@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "saddle/base/error.hpp"
+#include "saddle/base/text.hpp"
 #include "saddle/primal/reference.hpp"
 #include "saddle/primal/written.hpp"
 
@@ -140,6 +142,12 @@ Open open(const Layer& layer, const Tensor& x, const TensorView& key_mask, const
   o.call.v = o.v.view();
   o.call.key_mask = key_mask;
   o.call.mask = mask;
+  std::vector<std::string> known{"wq", "bq", "wk", "bk", "wv", "bv", "wo", "bo"};
+  for (const auto& info : parameters(layer.attention, o.call.dims())) known.push_back(info.name);
+  for (const auto& [name, tensor] : layer.parameters)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw InvalidArgument(fmt::format("[{}] the layer has no use for a parameter '{}', it takes {}",
+                                        to_text(layer.attention), name, join(known)));
   for (const auto& info : parameters(layer.attention, o.call.dims()))
     if (const auto given = layer.parameters.find(info.name); given != layer.parameters.end())
       o.call.parameters[info.name] = given->second.view();

@@ -109,7 +109,7 @@ TEST(Layer, ResidualAddsTheInput) {
   for (Index i = 0; i < x.size(); ++i) EXPECT_NEAR(residual.y.at(i), plain.y.at(i) + x.at(i), 1e-14);
 }
 
-// Property 6 of attention-bn-sh.md: average pooling commutes with the affine projections.
+// Property 6 of the specification of BN and SH: average pooling commutes with the affine projections.
 TEST(Layer, PoolingTheInputEqualsPoolingKeysAndValues) {
   const Sizes s{2, 7, 3, 2, 2, 2};
   for (const char* tail : {"partial", "drop"}) {
@@ -177,7 +177,7 @@ TEST(Layer, RefusesWhatDoesNotFit) {
   const auto refusal = [&](const std::function<void(Layer&)>& spoil, const Tensor& input) {
     Layer layer = random_layer("softmax+bn", sizes);
     spoil(layer);
-    const std::string message = message_of([&] { layer_forward(layer, input, {}, {}); });
+    std::string message = message_of([&] { layer_forward(layer, input, {}, {}); });
     EXPECT_THAT(message, HasSubstr("[softmax+bn]"));
     return message;
   };
@@ -194,6 +194,7 @@ TEST(Layer, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refusal(replace("bq", {3}), x), HasSubstr("bq has shape (3) but must be (4)"));
   EXPECT_THAT(refusal(replace("bo", {3, 1}), x), HasSubstr("bo has shape (3,1) but must be (3)"));
   EXPECT_THAT(refusal(replace("beta", {3}), x), HasSubstr("beta has shape (3)"));
+  EXPECT_THAT(refusal(replace("bta", {1}), x), HasSubstr("no use for a parameter 'bta', it takes wq, bq"));
   EXPECT_THAT(refusal([](Layer& l) { l.heads = 0; }, x), HasSubstr("H = 0"));
   EXPECT_THAT(refusal(keep, Tensor(DType::f64, {4, 3})), HasSubstr("(4,3) but must be (B,N,X)"));
   EXPECT_THAT(refusal(keep, Tensor(DType::f64, {0, 4, 3})), HasSubstr("(0,4,3)"));

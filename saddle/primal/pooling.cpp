@@ -23,8 +23,13 @@ Index count_kept(const std::vector<Index>& window, std::span<const std::uint8_t>
 std::vector<Index> pooling_factors(const Pooling& pooling, Index H) {
   if (!pooling.factors.empty()) return pooling.factors;
   std::vector<Index> factors;
-  for (Index s = 0; s < H; ++s) factors.push_back(H == 2 ? s + 1 : Index{1} << std::min<Index>(s / 2, 30));
+  for (Index s = 0; s < H; ++s) factors.push_back(pooling_factor(pooling, H, s));
   return factors;
+}
+
+Index pooling_factor(const Pooling& pooling, Index H, Index head) {
+  if (!pooling.factors.empty()) return pooling.factors[head];
+  return H == 2 ? head + 1 : Index{1} << std::min<Index>(head / 2, 30);
 }
 
 Windows pooling_windows(const Pooling& pooling, Index factor, Index M) {

@@ -52,6 +52,9 @@ static_assert(Part<Pooling>);
 // The factors in force for H heads.
 SADDLE_API std::vector<Index> pooling_factors(const Pooling& pooling, Index H);
 
+// The factor in force for one of H heads.
+SADDLE_API Index pooling_factor(const Pooling& pooling, Index H, Index head);
+
 // Windows of tokens, one per pooled key, in order.
 using Windows = std::vector<std::vector<Index>>;
 SADDLE_API Windows pooling_windows(const Pooling& pooling, Index factor, Index M);

@@ -49,6 +49,7 @@ HeadGradient head_backward(const Call& call, const Head& head, const Matrix& dy)
     if (state.empty()) continue;
     map.map(row(head.tokens.q, i).data(), row(phi_q, i).data());
     const double h = state.read(row(head.tokens.q, i).data(), y.data());
+    if (h == 0) continue;
     for (Index e = 0; e < E; ++e) {
       g(i, e) = dy(i, e) / h;
       if (state.row_sum()) c(i) += g(i, e) * y[e];
@@ -118,6 +119,7 @@ double PrimalState::read(const double* q, double* y) const {
   Features phi(F);
   features_.map(q, phi.data());
   const double h = normaliser(phi.data());
+  if (h == 0) return 0;
   for (Index e = 0; e < E; ++e) {
     double sum = 0;
     for (Index f = 0; f < F; ++f) sum += w_(e, f) * phi[f];

@@ -7,7 +7,8 @@
 
 namespace saddle::primal {
 
-// W and z of one head, grown key by key and read at any point.
+// W and z of one head, grown key by key and read at any point. Tokens come in pooled and transformed: only kernel and
+// normaliser of the attention matter here.
 class SADDLE_API PrimalState {
  public:
   // Throws NotSupported when Phi is infinite. N and K, the numbers of queries and keys, matter to sqrt_length only.
@@ -15,7 +16,7 @@ class SADDLE_API PrimalState {
 
   // k [D], v [E]: W += v Phi(k)^T, z += Phi(k)
   void append(const double* k, const double* v);
-  // q [D] -> y [E] = W Phi(q)/h(q), 0 as long as nothing was appended. Returns h(q).
+  // q [D] -> y [E] = W Phi(q)/h(q), 0 as long as nothing was appended or weighs anything. Returns h(q).
   double read(const double* q, double* y) const;
 
   const FeatureMap& features() const { return features_; }

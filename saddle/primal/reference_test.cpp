@@ -139,6 +139,19 @@ TEST(Reference, MasksBroadcast) {
   EXPECT_EQ(y, run(s));
 }
 
+// In self-attention a missing token is missing among the queries too: it is zero before tokens are convolved. With
+// other queries than keys (N != M) the key mask says nothing about the queries.
+TEST(Reference, MissingTokensAreZeroBeforeAConvolutionOverTokens) {
+  for (Index N : {5, 6}) {
+    Sample s = sample("softmax+conv1d(3,axis=token)", {1, 1, N, 5, 2, 2});
+    s.key_mask = Tensor(DType::u8, {1, 5});
+    for (Index j = 0; j < 5; ++j) s.key_mask.set(j, j != 2);
+    const Tensor y = run(s);
+    for (Index d = 0; d < 2; ++d) s.q.set(2 * 2 + d, 9);
+    EXPECT_EQ(run(s) == y, N == 5);
+  }
+}
+
 // Computed in double and rounded once, whatever the storage.
 TEST(Reference, OtherTypesAreRoundedOnce) {
   for (DType dtype : {DType::f32, DType::bf16}) {

@@ -1,5 +1,6 @@
 #include "saddle/primal/transform.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace saddle::primal {
@@ -27,9 +28,20 @@ KeyStatistics statistics(const BatchNorm& bn, const Matrix& k, std::span<const s
     for (Index j = 0; j < M; ++j)
       if (keep[j]) s.variance[d] += (k(j, d) - s.mean[d]) * (k(j, d) - s.mean[d]);
     s.variance[d] /= static_cast<double>(s.n);
-    if (bn.scale == ScaleMode::std) s.inverse[d] = 1 / std::sqrt(s.variance[d] + bn.eps);
+    if (bn.scale != ScaleMode::std) continue;
+    const double square = s.variance[d] + bn.eps;
+    s.inverse[d] = square > 0 ? 1 / std::sqrt(square) : 0;  // a feature in which all keys agree tells nothing
   }
   return s;
+}
+
+// |x|, also where the squares would leave the range of double.
+double norm(std::span<const double> x) {
+  double top = 0, sum = 0;
+  for (double value : x) top = std::max(top, std::fabs(value));
+  if (!(top > 0) || std::isinf(top)) return top;
+  for (double value : x) sum += (value / top) * (value / top);
+  return top * std::sqrt(sum);
 }
 
 // The index set of y(r,c) = sum_f c(f) x(r + fr - Pr, c + fc - Pc), zero outside the grid. Both passes walk it.
@@ -147,10 +159,8 @@ void BatchNorm::pullback(const Tokens& input, const Kept& kept, std::span<const 
 void L2::apply(Tokens& tokens, const Kept&, std::span<const double>) const {
   for (Matrix* x : {&tokens.q, &tokens.k})
     for (Index i = 0; i < x->shape()[0]; ++i) {
-      double square = 0;
-      for (Index d = 0; d < x->shape()[1]; ++d) square += (*x)(i, d) * (*x)(i, d);
-      const double inverse = square > 0 ? 1 / std::sqrt(square) : 0;
-      for (Index d = 0; d < x->shape()[1]; ++d) (*x)(i, d) *= inverse;
+      const double length = norm(row(*x, i));
+      for (double& value : row(*x, i)) value = length > 0 ? value / length : 0;
     }
 }
 
@@ -159,13 +169,10 @@ void L2::pullback(const Tokens& input, const Kept&, std::span<const double>, Tok
                   std::span<double>) const {
   const auto pull = [](const Matrix& x, Matrix& dx) {
     for (Index i = 0; i < x.shape()[0]; ++i) {
-      double square = 0, dot = 0;
-      for (Index d = 0; d < x.shape()[1]; ++d) {
-        square += x(i, d) * x(i, d);
-        dot += x(i, d) * dx(i, d);
-      }
-      const double inverse = square > 0 ? 1 / std::sqrt(square) : 0;
-      for (Index d = 0; d < x.shape()[1]; ++d) dx(i, d) = (dx(i, d) - x(i, d) * dot * inverse * inverse) * inverse;
+      const double length = norm(row(x, i));
+      double dot = 0;
+      for (Index d = 0; d < x.shape()[1]; ++d) dot += length > 0 ? x(i, d) / length * dx(i, d) : 0;
+      for (Index d = 0; d < x.shape()[1]; ++d) dx(i, d) = length > 0 ? (dx(i, d) - x(i, d) / length * dot) / length : 0;
     }
   };
   pull(input.q, gradient.q);

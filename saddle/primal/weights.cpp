@@ -16,8 +16,12 @@ double dot(Row x, Row y) {
   return sum;
 }
 
+// a <x,y> + c (|x|^2 + |y|^2) = (a + 2c) <x,y> + c |x-y|^2; the right side does not cancel for far-off data.
 double score(const ScoreForm& form, Row x, Row y) {
-  return form.a * dot(x, y) + (form.c == 0 ? 0 : form.c * (dot(x, x) + dot(y, y)));
+  double sum = form.a + 2 * form.c == 0 ? 0 : (form.a + 2 * form.c) * dot(x, y);
+  if (form.c != 0)
+    for (std::size_t d = 0; d < x.size(); ++d) sum += form.c * (x[d] - y[d]) * (x[d] - y[d]);
+  return sum;
 }
 
 // The largest visible score, or -inf.
@@ -85,7 +89,10 @@ double WeightRule::row(Row q, const Matrix& k, std::span<const std::uint8_t> vis
     weights[j] = exponential ? std::exp(s[j] - shift) : form_ ? form_->g(s[j]) : s[j];
     if (h_.row_sum) h += weights[j];
   }
-  if (!any) return -std::numeric_limits<double>::infinity();
+  if (!any || h == 0) {  // nothing visible, or nothing that weighs: features can underflow to zero
+    std::fill(weights.begin(), weights.end(), 0.0);
+    return -std::numeric_limits<double>::infinity();
+  }
   for (double& w : weights) w /= h;
   return h > 0 ? shift + std::log(h) : std::numeric_limits<double>::quiet_NaN();
 }
@@ -100,6 +107,7 @@ void WeightRule::row_pullback(Row q, const Matrix& k, std::span<const std::uint8
   const double centre = h_.row_sum ? dot(weights, dweights) : 0;
   const bool exponential = form_ && form_->exponential;
   const double h = exponential ? 1 : normaliser(q, k, visible);
+  const double mixed = form_ ? form_->a + 2 * form_->c : 0;
   std::vector<double> phi_q, phi_k, dphi_q, dphi_k;
   if (!form_) {
     phi_q.resize(features_->size());
@@ -115,8 +123,8 @@ void WeightRule::row_pullback(Row q, const Matrix& k, std::span<const std::uint8
     if (form_) {
       const double ds = exponential ? weights[j] * dkappa : dkappa / h * form_->derivative(s[j]);
       for (std::size_t d = 0; d < D; ++d) {
-        dq[d] += ds * (form_->a * key[d] + 2 * form_->c * q[d]);
-        dk_row[d] += ds * (form_->a * q[d] + 2 * form_->c * key[d]);
+        dq[d] += ds * (mixed * key[d] + 2 * form_->c * (q[d] - key[d]));
+        dk_row[d] += ds * (mixed * q[d] + 2 * form_->c * (key[d] - q[d]));
       }
       continue;
     }

@@ -43,8 +43,7 @@ SADDLE_API std::string to_toml(const Attention& attention);
 // Terms in between.
 SADDLE_API std::vector<Term> parse_terms(std::string_view text);
 SADDLE_API Attention build(const std::vector<Term>& terms, const Presets& presets = {});
-// Sends each argument to the first term of `composition` that has an option of that name; positional ones go to the
-// last.
+// Sends each argument to the last term of `composition` that has an option of that name, positional ones to the last.
 SADDLE_API Attention build_preset(std::string_view composition, const Term& preset);
 
 // Every part, for help texts and completion.

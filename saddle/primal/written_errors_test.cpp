@@ -98,6 +98,8 @@ TEST(WrittenErrors, RefusalsGiveTheReason) {
       {"linear(taylor,order=-1)", {"between 0 and 20"}},
       {"linear(random,count=0)", {"at least one random feature"}},
       {"linear(random,seed=-1)", {"seed must not be negative"}},
+      {"linear(elu1,order=3)", {"only the taylor map has an order"}},
+      {"linear(relu,count=5)", {"only random features"}},
       {"softmax+bn(eps=-1)", {"eps not negative"}},
       {"softmax+bn(beta=nan)", {"beta must be finite"}},
       {"softmax+bn+bn", {"both 'bn' and 'bn'", "once"}},
@@ -132,13 +134,14 @@ TEST(WrittenErrors, RefusalsGiveTheReason) {
 TEST(WrittenErrors, LeaksMustBeAskedFor) {
   for (const char* keys : {"causal", "local(4)", "strided(4)", "fixed(4)", "window(3)+causal"}) {
     const std::string with = std::string("+") + keys;
-    for (const char* leaking :
-         {"bn(stats=global", "sh(1,2,visibility=any", "conv1d(3,axis=token", "conv2d(3x3,axis=token"}) {
-      const std::string text = std::string("softmax+") + leaking;
-      EXPECT_THAT(message_of([&] { parse(text + ")" + with); }), HasSubstr("lets a query see keys that its causal"));
-      EXPECT_NO_THROW(parse(text + ",leak=allow)" + with)) << text << with;
-      EXPECT_NO_THROW(parse(text + ")")) << text;
-      EXPECT_NO_THROW(parse(text + ")+window(3)+padding+explicit")) << text;
+    const auto written = [](const char* leaking, const std::string& rest) { return parse(leaking + rest); };
+    for (const char* leaking : {"softmax+bn(stats=global", "softmax+sh(1,2,visibility=any",
+                                "softmax+conv1d(3,axis=token", "softmax+conv2d(3x3,axis=token"}) {
+      EXPECT_THAT(message_of([&] { written(leaking, ")" + with); }),
+                  HasSubstr("see keys that its causal key set hides"));
+      EXPECT_NO_THROW(written(leaking, ",leak=allow)" + with)) << leaking << with;
+      EXPECT_NO_THROW(written(leaking, ")")) << leaking;
+      EXPECT_NO_THROW(written(leaking, ")+window(3)+padding+explicit")) << leaking;
     }
     const Attention value = parse("softmax+bn+sh(1,2)" + with);
     EXPECT_EQ(stats_of(value, std::get<BatchNorm>(value.transforms[0])), Stats::subset);

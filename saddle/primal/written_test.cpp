@@ -45,7 +45,12 @@ Kernel any_kernel() {
     case 1: return *rc::gen::arbitrary<bool>() ? Rbf{} : Rbf{number(true)};
     case 2: return Dot{};
     case 3: return Polynomial{between(1, 6), *rc::gen::arbitrary<bool>() ? 0 : number(true)};
-    default: return Linear{any_of<FeatureMapKind>(), between(0, 20), any_count(1), any_count(0)};
+    default: {  // options of a map that is not used must keep their defaults
+      Linear linear{any_of<FeatureMapKind>()};
+      if (linear.map == FeatureMapKind::taylor) linear.order = between(0, 20);
+      if (linear.map == FeatureMapKind::random) linear.count = any_count(1), linear.seed = any_count(0);
+      return linear;
+    }
   }
 }
 

@@ -50,10 +50,10 @@ std::vector<BatteryCase> all_cases() {
 }
 
 std::vector<BatteryCase> small_cases() {
-  std::map<std::string, BatteryCase> smallest;
+  std::map<std::pair<std::string, std::string>, BatteryCase> smallest;
   for (const BatteryCase& c : all_cases()) {
     if (c.dims.N < 3 || c.dims.M < 3) continue;  // too small to show anything
-    const auto [slot, fresh] = smallest.try_emplace(c.attention, c);
+    const auto [slot, fresh] = smallest.try_emplace({c.mechanism, c.attention}, c);
     if (!fresh && size(c.dims) < size(slot->second.dims)) slot->second = c;
   }
   std::vector<BatteryCase> cases;

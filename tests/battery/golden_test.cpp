@@ -55,9 +55,14 @@ std::string name_of(const ::testing::TestParamInfo<std::filesystem::path>& info)
 
 INSTANTIATE_TEST_SUITE_P(Files, Golden, ::testing::ValuesIn(golden_files()), name_of);
 
-TEST(GoldenFolder, HoldsCasesOfEveryNameAnsweredFor) {
-  for (const std::string& name : mechanisms::golden_names())
-    EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(SADDLE_SOURCE_DIR "/tests/golden") / name)) << name;
+// A mechanism without recorded cases is allowed; a folder that no check answers for is not.
+TEST(GoldenFolder, EveryFolderIsAnsweredFor) {
+  const auto names = mechanisms::golden_names();
+  for (const auto& entry : std::filesystem::directory_iterator(SADDLE_SOURCE_DIR "/tests/golden"))
+    if (entry.is_directory()) {
+      const std::string folder = entry.path().filename().string();
+      EXPECT_NE(std::find(names.begin(), names.end(), folder), names.end()) << folder;
+    }
 }
 
 TEST(GoldenFolder, UnknownMechanismNamesTheKnownOnes) {

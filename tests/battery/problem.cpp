@@ -104,8 +104,7 @@ Problem::Problem(const BatteryCase& c, DType dtype, Masking masking, Layout layo
   if (call.attention.residual) call.skip = place("skip", random_tensor({d.B, d.H, d.N, d.E}, stream, dtype), layout);
   for (const primal::ParameterInfo& info : primal::parameters(call.attention, d)) {
     Tensor values(dtype, info.shape);
-    for (Index i = 0; i < values.size(); ++i)
-      values.set(i, info.initial[i] + 0.3 * stream.normal());
+    for (Index i = 0; i < values.size(); ++i) values.set(i, info.initial[i] + 0.3 * stream.normal());
     call.parameters[info.name] = place("parameter " + info.name, values, Layout::bhnd);
   }
   if (masking == Masking::padding || masking == Masking::everything) {
@@ -135,6 +134,9 @@ Results run(const kernels::Implementation& implementation, const Problem& proble
   };
   primal::Outputs outputs;
   outputs.y = place("y", {d.B, d.H, d.N, d.E});
+  const bool positive_sum = std::holds_alternative<primal::RowSum>(call.attention.normaliser) &&
+                            sign_of(call.attention.kernel) != primal::Sign::changing;
+  if (positive_sum) outputs.lse = place("lse", {d.B, d.H, d.N});
   if (optional) {
     const Index K = primal::weight_columns(call.attention, d);
     outputs.weights = place("weights", {d.B, d.H, d.N, K});
@@ -162,12 +164,9 @@ double error(const Tensor& computed, const Tensor& expected) { return mechanisms
 
 double tolerance(DType dtype) {
   switch (dtype) {
-    case DType::f64:
-      return 1e-11;
-    case DType::f32:
-      return 2e-6;
-    default:
-      return 1e-2;
+    case DType::f64: return 1e-11;
+    case DType::f32: return 2e-6;
+    default: return 1e-2;
   }
 }
 

@@ -45,7 +45,7 @@ struct Results {
   bool guards_intact = true;
 };
 
-// Outputs start as NaN. Optional outputs are asked for where `optional` says so.
+// Outputs start as NaN. Weights and column sums are asked for where `optional` says so, log-sum-exp where it exists.
 Results run(const kernels::Implementation& implementation, const Problem& problem, Layout layout = Layout::bhnd,
             bool optional = false);
 

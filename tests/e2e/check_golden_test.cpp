@@ -47,6 +47,30 @@ TEST_F(CheckGolden, UnreadableCasesAreMisses) {
   EXPECT_THAT(result.out, HasSubstr("0 passed, 1 failed"));
 }
 
+// Whatever is wrong with a case is said, and the others are still checked.
+TEST_F(CheckGolden, MalformedCasesAreMisses) {
+  const auto expect_miss = [&](const std::string& name, const TensorFile& golden, const std::string& problem) {
+    io::write_safetensors(folder / ("work/" + name + ".safetensors"), golden);
+    const Result result = sh("saddle check-golden " + name + ".safetensors tests/golden/softmax/basic.safetensors");
+    EXPECT_EQ(result.code, 1) << name << result.err;
+    EXPECT_THAT(result.out, HasSubstr(problem)) << name;
+    EXPECT_THAT(result.out, HasSubstr("1 passed, 1 failed")) << name;
+  };
+  TensorFile flat = io::read_safetensors(fs::path(SADDLE_SOURCE_DIR) / "tests/golden/sparse/local.safetensors");
+  flat.tensors["in.mask"] = Tensor(DType::u8, {4, 4});
+  expect_miss("flat", flat, "in.mask has shape");
+  TensorFile words = io::read_safetensors(fs::path(SADDLE_SOURCE_DIR) / "tests/golden/attention-sh/even.safetensors");
+  words.metadata["scales"] = "[\"one\", 2]";
+  expect_miss("words", words, "whole numbers");
+}
+
+TEST_F(CheckGolden, TheRegressionRunsInDouble) {
+  const Result result = sh("saddle check-golden tests/golden/svr --dtype f32");
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_THAT(result.out, HasSubstr("f64 only"));
+  EXPECT_THAT(sh("saddle check-golden --help").out, HasSubstr("bf16"));
+}
+
 TEST_F(CheckGolden, NothingFoundIsAMiss) {
   const Result result = sh("mkdir empty; saddle check-golden empty");
   EXPECT_EQ(result.code, 1);

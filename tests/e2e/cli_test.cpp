@@ -77,6 +77,17 @@ TEST_F(CommandLine, DerivesInEveryFormat) {
   EXPECT_EQ(sh("saddle derive softmax -o missing/page.html").code, 1);
 }
 
+// The derivation is still printed, but a script can tell.
+TEST_F(CommandLine, ACertificateThatDoesNotHoldIsAFailure) {
+  for (const char* more : {"", " --json", " --format html"}) {
+    const Result result = sh(std::string("saddle derive 'softmax(scale=1e6)+one'") + more);  // exp overflows
+    EXPECT_EQ(result.code, 1) << more;
+    EXPECT_GT(result.out.size(), 1000u) << more;
+    EXPECT_THAT(result.err, HasSubstr("certificate")) << more;
+    EXPECT_THAT(result.err, HasSubstr("hint: ")) << more;
+  }
+}
+
 TEST_F(CommandLine, ExplainsTheChoice) {
   const auto document = json("saddle explain linear --shape 1,8,4096,64 --json");
   EXPECT_EQ(document["dims"]["M"], 4096);
@@ -88,6 +99,15 @@ TEST_F(CommandLine, ExplainsTheChoice) {
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("refuses"));
   EXPECT_THAT(result.out, HasSubstr("choice: "));
+}
+
+// Heads of one kind are counted once: counting each of these would take minutes.
+TEST_F(CommandLine, ExplainsManyHeads) {
+  const auto document = json("saddle explain 'softmax+causal' --shape 1,16384,2048,4 --json");
+  std::size_t heads = 0;
+  for (const auto& row : document["costs"]["rows"])
+    if (row["scope"] == "head" && row["pass"] == "forward") heads += row["heads"].size();
+  EXPECT_EQ(heads, 16384u);
 }
 
 // The ratios of pooled heads that the theory gives, to three digits.
@@ -109,6 +129,7 @@ TEST_F(CommandLine, DoctorFindsThisInstallationSound) {
   EXPECT_EQ(result.code, 0) << result.out;
   EXPECT_THAT(result.err, IsEmpty());
   EXPECT_THAT(result.out, HasSubstr("ok "));
+  EXPECT_THAT(result.out, HasSubstr("selected implementation equals the reference (primal selected, "));
   EXPECT_TRUE(json("saddle doctor --json")["ok"]);
   EXPECT_EQ(json("SADDLE_MAX_ISA=scalar saddle doctor --json")["isa"]["used"], "scalar");
   const Result wrong = sh("SADDLE_MAX_ISA=mmx saddle doctor");
@@ -140,10 +161,29 @@ TEST_F(CommandLine, MistakesGetACodeAMessageAndAHint) {
       {"saddle show", 2, "attention is required", "saddle show --help"},
       {"saddle show sofmax", 2, "unknown name 'sofmax'", "did you mean 'softmax'?"},
       {"saddle show 'softmax+bn(beta=high)'", 2, "takes a number, found 'high'", "hint: "},
-      {"saddle derive softmax --format pdf", 2, "pdf", "saddle derive --help"},
+      {"saddle help nosuch", 2, "unknown command 'nosuch'", "saddle --help"},
+      {"saddle help lsit", 2, "unknown command 'lsit'", "did you mean 'list'?"},
+      {"saddle svr slove --help", 2, "unknown command 'slove'", "did you mean 'solve'?"},
+      {"saddle derive softmax --format pdf", 2, "--format: expected one of text, markdown, latex, html, found 'pdf'",
+       "saddle derive --help"},
+      {"saddle derive softmax --seed many", 2, "--seed: expected a whole number", "saddle derive --help"},
+      {"saddle derive softmax --seed 1.5", 2, "found '1.5'", "saddle derive --help"},
+      {"saddle derive softmax --seed 99999999999999999999", 2, "found '99999999999999999999'", "hint: "},
+      {"saddle derive softmax --seed -1", 2, "--seed must not be negative", "hint: "},
+      {"saddle svr solve --data x.csv -C abc", 2, "-C: expected a number such as 0.5, found 'abc'", "svr solve --help"},
+      {"saddle explain softmax --shape", 2, "--shape: expected a value, found none", "saddle explain --help"},
+      {"saddle list --json=perhaps", 2, "--json: this option is on when it is named", "saddle list --help"},
       {"saddle explain softmax", 2, "--shape is required", "saddle explain --help"},
       {"saddle explain softmax --shape 1,2,3", 2, "expected four numbers B,H,N,D, found 3", "--shape 1,8,1024,64"},
       {"saddle explain softmax --shape 1,2,0,4", 2, "found '0'", "hint: "},
+      {"saddle explain softmax --shape 1,8,99999999999,64", 2, "N must be a whole number from 1 to 67108864", "hint: "},
+      {"saddle explain softmax --shape 1,8,99999999999999999999,64", 2, "N must be a whole number", "hint: "},
+      {"saddle explain softmax --shape 1,65537,16,4", 2, "H must be a whole number from 1 to 65536", "hint: "},
+      {"saddle explain softmax --shape 67108864,65536,67108864,64", 2, "elements", "hint: "},
+      {"saddle explain softmax --shape 1,1,8,4 --keys 99999999999", 2, "--keys must be", "hint: "},
+      {"saddle explain softmax --shape 1,1,8,4 --keys -1", 2, "--keys must be", "hint: "},
+      {"saddle explain softmax --shape 1,1,8,4 --value-width 99999999999", 2, "--value-width must be", "hint: "},
+      {"saddle explain softmax --shape 1,1,8,4 --width 99999999999", 2, "--width must be", "hint: "},
       {"saddle explain 'softmax+sh(1,2,4)' --shape 1,2,8,4", 2, "head", "hint: "},
       {"saddle list --threads -1", 2, "--threads", "hint: "},
       {"saddle check-golden no/such/folder", 1, "", ""},

@@ -7,6 +7,7 @@ namespace saddle::e2e {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 class Svr : public CommandLine {
@@ -81,6 +82,27 @@ TEST_F(Svr, RefusesWhatMakesNoSense) {
   EXPECT_EQ(sh("saddle svr solve --data plane.csv -C many").code, 2);
   EXPECT_EQ(sh("saddle svr solve --data plane.csv --epsilon -1").code, 2);
   EXPECT_EQ(sh("saddle svr solve --data plane.csv --attention softmax+causal").code, 4);
+  for (const char* twice : {"--inputs a,a", "--inputs a,1", "--targets y,y"}) {
+    const Result result = sh(std::string("saddle svr solve --data plane.csv ") + twice);
+    EXPECT_EQ(result.code, 2) << twice;
+    EXPECT_THAT(result.err, HasSubstr("twice")) << twice;
+  }
+  const Result both = sh("saddle svr solve --data - --predict - < plane.csv");
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.err, HasSubstr("cannot both read stdin"));
+}
+
+// Without a solution there are no predictions, only the reason.
+TEST_F(Svr, AFailedFitPredictsNothing) {
+  write_file(folder / "work/steep.csv", "x,y\n1e200,0\n2e200,1\n3e200,4\n");
+  const std::string fit = "saddle svr solve --data steep.csv --attention dot+one";
+  for (const char* more : {"", " --predict steep.csv", " --out predictions.csv", " --json --predict steep.csv"}) {
+    const Result result = sh(fit + more);
+    EXPECT_EQ(result.code, 1) << more << result.err;
+    EXPECT_THAT(result.out, Not(HasSubstr("predict"))) << more;
+    EXPECT_THAT(result.err, HasSubstr("did not converge for every target: y: ")) << more;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "work/predictions.csv"));
 }
 
 }  // namespace

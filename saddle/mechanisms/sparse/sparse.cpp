@@ -26,14 +26,16 @@ std::string part_of(const primal::Argument& pattern) {
 // sparse(pattern, options...): `scale` belongs to softmax, everything else to the key set.
 primal::Attention declare(const primal::Term& term) {
   primal::Term kernel{"softmax", {}, term.position}, keys{"window", {}, term.position};
-  bool first = true;
+  bool named = false;
   for (const primal::Argument& argument : term.arguments) {
-    if (argument.key == "pattern" || (first && argument.key.empty())) {
+    if (argument.key == "pattern" && named)
+      throw InvalidArgument("sparse: the pattern is given twice, as '" + keys.name + "' and '" + argument.value + "'");
+    if (argument.key == "pattern" || (!named && argument.key.empty())) {
       keys.name = part_of(argument);
+      named = true;
     } else {
       (argument.key == "scale" ? kernel : keys).arguments.push_back(argument);
     }
-    if (argument.key.empty()) first = false;
   }
   return primal::build({kernel, keys});
 }

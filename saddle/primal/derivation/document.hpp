@@ -15,7 +15,7 @@ struct Paragraph {
   std::string text;
 };
 
-// Lines of LaTeX in the subset of derivation_formula.hpp; one & per line marks where lines align.
+// Lines of LaTeX in the subset of derivation/formula.hpp; one & per line marks where lines align.
 struct Display {
   std::vector<std::string> lines;
 };

@@ -1,4 +1,4 @@
-// The tree of a formula. Internal to derivation_formula.
+// The tree of a formula. Internal to derivation/formula.hpp.
 #pragma once
 
 #include <string>

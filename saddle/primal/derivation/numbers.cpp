@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "saddle/base/random.hpp"
 #include "saddle/primal/certificate.hpp"
@@ -24,7 +25,9 @@ std::string count(double value) {
   return text;
 }
 
-std::string small(double value) { return value == 0 ? "0" : fmt::format("{:.1e}", value); }
+std::string small(double value) {
+  return value == 0 ? "0" : std::isnan(value) ? "undefined" : fmt::format("{:.1e}", value);
+}
 std::string general(double value) { return fmt::format("{:.6g}", value); }
 
 CostRow row_of(std::string scope, Pass pass, Form form, const Cost& cost) {
@@ -177,7 +180,7 @@ Step certificate_step(const Certificate& certificate, const DerivationOptions& o
       {"primal objective", general(certificate.primal), "summed over channels"},
       {"dual objective", general(certificate.dual), "summed over channels"},
       {"duality gap", small(certificate.gap), "relative, worst channel"},
-      {"KKT residual", small(certificate.kkt), "relative to $1 + C$, worst channel"},
+      {"KKT residual", small(certificate.kkt), "relative to $1 + C$ where $G$ and $f$ have size one, worst channel"},
       {"solved again", small(certificate.resolved), "layer against the solver's fit of the same targets, at the keys"}};
   step.blocks.push_back(layer);
 
@@ -206,9 +209,9 @@ Step certificate_step(const Certificate& certificate, const DerivationOptions& o
     forms.rows.push_back({"truncation error", small(certificate.truncation), "relative, of the kernel on the data"});
   }
   forms.rows.push_back(
-      {"primal against dual", small(certificate.primal_dual), "largest difference of the two outputs"});
+      {"primal against dual", small(certificate.primal_dual), "largest relative difference of the two outputs"});
   step.blocks.push_back(forms);
-  if (certificate.truncation > 1e-8)
+  if (certificate.truncation > 1e-8 && std::isfinite(certificate.truncation))
     step.blocks.push_back(Paragraph{fmt::format(
         "{} features reach degree {} at this width. The kernel is off by up to {} there, so the last line is no "
         "sharper "
@@ -228,7 +231,8 @@ Step certificate_step(const Certificate& certificate, const DerivationOptions& o
   step.blocks.push_back(Verdict{
       certificate.holds(), certificate.holds()
                                ? "The certificate holds: on this data the attention is the optimum of its regression."
-                               : "The certificate does not hold: a number above exceeds its tolerance."});
+                               : "The certificate does not hold: a number above exceeds its tolerance, or a "
+                                 "solver did not converge."});
   return step;
 }
 

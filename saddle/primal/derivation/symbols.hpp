@@ -1,4 +1,4 @@
-// The parts of a value as formulas: LaTeX in the subset of derivation_formula.hpp.
+// The parts of a value as formulas: LaTeX in the subset of derivation/formula.hpp.
 #pragma once
 
 #include <algorithm>

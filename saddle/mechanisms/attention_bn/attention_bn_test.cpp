@@ -1,5 +1,5 @@
-// Attention-BN against the fused form of attention-bn-sh.md 3.1: softmax attention with changed queries and the
-// original keys, values and gradients (property 7 of section 10).
+// Attention-BN against the fused form of the specification of BN and SH 3.1: softmax attention with changed queries and
+// the original keys, values and gradients (property 7 of section 10).
 #include <gtest/gtest.h>
 
 #include "saddle/primal/testing_internal.hpp"
