@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "saddle/base/error.hpp"
+#include "saddle/primal/features.hpp"
 
 namespace saddle::primal {
 
@@ -40,8 +41,10 @@ void check(const Polynomial& kernel) {
 void check(const Linear& kernel) {
   if (kernel.order < 0 || kernel.order > 20)
     refuse("use 0 <= order <= 20", "linear(taylor,order={}): the order must lie between 0 and 20", kernel.order);
-  if (kernel.count < 1)
-    refuse("use count=1 or more", "linear(random,count={}): at least one random feature is needed", kernel.count);
+  if (kernel.count < 1 || kernel.count > most_features)
+    refuse(fmt::format("use 1 <= count <= {}", most_features),
+           "linear(random,count={}): at least one random feature is needed, and at most {}", kernel.count,
+           most_features);
   if (kernel.order != Linear{}.order && kernel.map != FeatureMapKind::taylor)
     refuse("leave order out, or use linear(taylor)", "linear(order={}): only the taylor map has an order",
            kernel.order);
@@ -87,9 +90,11 @@ void check_transform(const Attention&, const L2&, bool) {}
 
 template <class Conv>
 void check_convolution(const Attention& attention, const Conv& conv, Grid size, bool causal) {
-  if (size.rows < 1 || size.columns < 1 || size.rows % 2 == 0 || size.columns % 2 == 0)
-    refuse("use an odd size such as 3 or 3x3", "{}: the kernel size {}x{} must be odd and positive", conv.name,
-           size.rows, size.columns);
+  const Index most = 1023;
+  if (size.rows < 1 || size.columns < 1 || size.rows % 2 == 0 || size.columns % 2 == 0 || size.rows > most ||
+      size.columns > most)
+    refuse("use an odd size such as 3 or 3x3", "{}: the kernel size {}x{} must be odd, positive and at most {}",
+           conv.name, size.rows, size.columns, most);
   if (conv.axis == Axis::feature) return;
   check_leak(conv.leak, causal, fmt::format("{}(axis=token)", conv.name), "axis=feature");
   if (attention.pooling)

@@ -61,7 +61,7 @@ Outcome solve_channel(const svr::Problem& problem) {
   const VectorXd zero = VectorXd::Zero(problem.size());
   Outcome out;
   out.best = svr::certify(problem, zero, options.bias ? svr::midpoint_bias(problem, zero, zero) : 0.0, zero);
-  if (out.best.merit <= svr::kBeyondDoubt) return out;
+  if (out.best.merit <= svr::beyond_doubt) return out;
   // With a low rank the interior point method is cheaper than the ascent.
   if (!problem.gram.low_rank) {
     const svr::Guess guess = svr::ascend(problem);
@@ -79,7 +79,7 @@ Outcome solve_channel(const svr::Problem& problem) {
     if (candidate.merit < out.best.merit) out.best = std::move(candidate);
     const double gap = interior.gap();
     // Without rounding the gap would only shrink.
-    moving = moving && out.best.merit > svr::kBeyondDoubt && gap > 1e-14 && gap < (gap < 1e-8 ? 1 : 100) * smallest_gap;
+    moving = moving && out.best.merit > svr::beyond_doubt && gap > 1e-14 && gap < (gap < 1e-8 ? 1 : 100) * smallest_gap;
     smallest_gap = std::min(smallest_gap, gap);
     if (moving && gap > next_try) continue;
     next_try = 0.1 * gap;

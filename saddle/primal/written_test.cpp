@@ -48,7 +48,7 @@ Kernel any_kernel() {
     default: {  // options of a map that is not used must keep their defaults
       Linear linear{any_of<FeatureMapKind>()};
       if (linear.map == FeatureMapKind::taylor) linear.order = between(0, 20);
-      if (linear.map == FeatureMapKind::random) linear.count = any_count(1), linear.seed = any_count(0);
+      if (linear.map == FeatureMapKind::random) linear.count = between(1, 5000), linear.seed = any_count(0);
       return linear;
     }
   }

@@ -51,24 +51,12 @@ void mutate(Bytes& input, const std::vector<Bytes>& corpus, saddle::Stream& rand
   const std::size_t at = pick(random, input.size());
   const auto here = input.begin() + static_cast<std::ptrdiff_t>(at);
   switch (random.below(7)) {
-    case 0:
-      input[at] = byte;
-      break;
-    case 1:
-      input[at] = static_cast<std::uint8_t>(input[at] ^ 1u << random.below(8));
-      break;
-    case 2:
-      input.insert(here, byte);
-      break;
-    case 3:
-      input.erase(here);
-      break;
-    case 4:
-      input.insert(here, 1 + pick(random, 64), input[at]);
-      break;
-    case 5:
-      input.resize(at);
-      break;
+    case 0: input[at] = byte; break;
+    case 1: input[at] = static_cast<std::uint8_t>(input[at] ^ 1u << random.below(8)); break;
+    case 2: input.insert(here, byte); break;
+    case 3: input.erase(here); break;
+    case 4: input.insert(here, 1 + pick(random, 64), input[at]); break;
+    case 5: input.resize(at); break;
     default: {
       const Bytes& other = corpus[pick(random, corpus.size())];
       if (other.empty()) break;

@@ -42,11 +42,11 @@ VectorXd ActiveSet::projected() const {
   VectorXd beta = beta_;
   for (Index j = 0; j < beta.size(); ++j) {
     switch (state(j)) {
-      case State::at_minus_C: beta[j] = -C; break;
+      case State::at_lower: beta[j] = -C; break;
       case State::negative: beta[j] = std::clamp(beta[j], -C, across); break;
       case State::zero: beta[j] = 0; break;
       case State::positive: beta[j] = std::clamp(beta[j], -across, C); break;
-      case State::at_plus_C: beta[j] = C; break;
+      case State::at_upper: beta[j] = C; break;
     }
   }
   const double rounding = 1e-13 * beta.lpNorm<Eigen::Infinity>();
@@ -114,10 +114,10 @@ Index ActiveSet::update_states() {
     const State now = state(j);
     State next = now;
     switch (now) {
-      case State::at_minus_C:
+      case State::at_lower:
         if (r[j] > -epsilon) next = State::negative;
         break;
-      case State::at_plus_C:
+      case State::at_upper:
         if (r[j] < epsilon) next = State::positive;
         break;
       case State::zero:
@@ -125,7 +125,7 @@ Index ActiveSet::update_states() {
         break;
       case State::negative:
       case State::positive:
-        if (std::abs(beta_[j]) >= C) next = beta_[j] > 0 ? State::at_plus_C : State::at_minus_C;
+        if (std::abs(beta_[j]) >= C) next = beta_[j] > 0 ? State::at_upper : State::at_lower;
         if (epsilon > 0 && beta_[j] * sign(now) <= 0) next = State::zero;
         break;
     }
@@ -148,7 +148,7 @@ bool refine_active_set(const Problem& problem, std::vector<State> states, Vector
     Candidate candidate = set.certified();
     const double merit = candidate.merit;
     if (merit < best.merit) best = std::move(candidate);
-    if (merit <= kBeyondDoubt) return true;
+    if (merit <= beyond_doubt) return true;
     const Index changes = set.update_states();
     if (changes == 0) return merit <= 1;
     stalled = changes < fewest ? 0 : stalled + 1;

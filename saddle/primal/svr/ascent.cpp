@@ -105,7 +105,7 @@ Guess Ascent::guess() const {
     out.b = 0.5 * (gradient_ + up_offset_).maxCoeff() + 0.5 * (gradient_ + down_offset_).minCoeff();
   for (const double x : beta_) {
     if (std::abs(x) >= C) {
-      out.states.push_back(x > 0 ? State::at_plus_C : State::at_minus_C);
+      out.states.push_back(x > 0 ? State::at_upper : State::at_lower);
     } else if (problem_.options.epsilon == 0) {
       out.states.push_back(State::positive);
     } else {

@@ -17,7 +17,7 @@ struct Problem {
 };
 
 // Where beta_j lies in [-C, C]. With epsilon = 0 the dual has no kink at zero: positive then means strictly inside.
-enum class State : signed char { at_minus_C = -2, negative = -1, zero = 0, positive = 1, at_plus_C = 2 };
+enum class State : signed char { at_lower = -2, negative = -1, zero = 0, positive = 1, at_upper = 2 };
 
 struct Candidate {
   Eigen::VectorXd beta;  // [M]
@@ -28,7 +28,7 @@ struct Candidate {
 };
 
 // The objective can be accurate to its tolerance while f is only accurate to the root of it; below this merit f is too.
-constexpr double kBeyondDoubt = 1e-4;
+constexpr double beyond_doubt = 1e-4;
 
 // Judges beta [M] and b by the definitions of P, D and the KKT residual alone; g_beta [M] is G beta.
 Candidate certify(const Problem& problem, const Eigen::VectorXd& beta, double b, const Eigen::VectorXd& g_beta);

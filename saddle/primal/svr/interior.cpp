@@ -108,9 +108,9 @@ std::vector<State> InteriorPoint::guess() const {
     if (problem_.options.epsilon == 0) {
       // a and a~ may grow together; only their difference says how far beta is from its bound.
       const double room = C - std::abs(u_[j] - u_[j + M]);
-      state = room * size_ > C * s_[i] ? State::positive : up ? State::at_plus_C : State::at_minus_C;
+      state = room * size_ > C * s_[i] ? State::positive : up ? State::at_upper : State::at_lower;
     } else if (C - u_[i] < unit * s_[i]) {
-      state = up ? State::at_plus_C : State::at_minus_C;
+      state = up ? State::at_upper : State::at_lower;
     } else if (u_[i] > unit * z_[i]) {
       state = up ? State::positive : State::negative;
     }
