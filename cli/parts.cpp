@@ -1,6 +1,6 @@
 #include "parts.hpp"
 
-#include "saddle/primal/option_text.hpp"
+#include "saddle/primal/written/option_text.hpp"
 
 namespace saddle::cli {
 
