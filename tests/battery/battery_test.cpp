@@ -202,10 +202,10 @@ TEST_P(Battery, HasTheGradientOfItsOutput) {
           direction.set(i, stream.normal());
           expected += direction.at(i) * results.tensors.at(gradient).at(i);
         }
-        const auto moved = [&](double step) {
+        const auto moved = [&, &memory = slot](double step) {  // clang 14 captures no structured bindings
           Tensor there = at;
           for (Index i = 0; i < at.size(); ++i) there.set(i, at.at(i) + step * direction.at(i));
-          slot.fill(there);
+          memory.fill(there);
           return objective();
         };
         const double h = 1e-5;
