@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
-#include <stdlib.h>
+#include <cstdlib>
 
 #include <cstdint>
 #include <cstring>
@@ -371,7 +371,8 @@ TEST(Safetensors, WriterRefusesWhatTheFormatCannotHold) {
   EXPECT_NE(refused("w", fine, "k", "v\xff").find("\"k\""), std::string::npos);
   EXPECT_NE(refused("w", cut, "k", "v").find("\"w\""), std::string::npos);
   EXPECT_NE(refused("w", Tensor(), "k", "v").find("\"w\""), std::string::npos);
-  EXPECT_NE(refused("w", fine, "k", std::string(100'000'000, 'v')).find("100000000"), std::string::npos);
+  EXPECT_NE(refused("w", fine, "k", std::string(100'000'000, 'v')).find("100000000"),
+            std::string::npos);  // NOLINT(bugprone-string-constructor)
 }
 
 TEST_F(SafetensorsFiles, RoundTripOverAnExistingFile) {

@@ -20,8 +20,8 @@ namespace saddle::primal {
 namespace {
 
 enum class Kind { rbf, flat_rbf, linear, softmax, duplicates, rank_one, zero, identity };
-constexpr Kind kKinds[] = {Kind::rbf,        Kind::flat_rbf, Kind::linear, Kind::softmax,
-                           Kind::duplicates, Kind::rank_one, Kind::zero,   Kind::identity};
+constexpr Kind all_kinds[] = {Kind::rbf,        Kind::flat_rbf, Kind::linear, Kind::softmax,
+                              Kind::duplicates, Kind::rank_one, Kind::zero,   Kind::identity};
 
 struct Case {
   Matrix gram, targets;
@@ -146,7 +146,7 @@ SvrSolution expect_solved(const Case& c) {
 
 TEST(Svr, SolvesEveryShape) {
   std::uint64_t seed = 0;
-  for (Kind kind : kKinds) {
+  for (Kind kind : all_kinds) {
     for (Index M : {1, 2, 3, 15, 40}) {
       for (double C : {1e-4, 1.0, 1e4}) {
         for (double epsilon : {0.0, 0.1, 10.0}) {
@@ -163,7 +163,7 @@ TEST(Svr, SolvesEveryShape) {
 
 RC_GTEST_PROP(Svr, SolvesRandomProblems, ()) {
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-  const auto kind = *rc::gen::elementOf(std::vector<Kind>(std::begin(kKinds), std::end(kKinds)));
+  const auto kind = *rc::gen::elementOf(std::vector<Kind>(std::begin(all_kinds), std::end(all_kinds)));
   const Index M = *rc::gen::inRange<Index>(1, 60);
   const Index D = *rc::gen::inRange<Index>(1, 6);
   const double C = std::pow(10.0, *rc::gen::inRange(-3, 5));

@@ -175,8 +175,8 @@ std::string to_mathml(std::string_view latex) { return mathml(formula::parse(lat
 
 std::size_t display_width(std::string_view text) {
   std::size_t width = 0;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const auto byte = static_cast<unsigned char>(text[at]);
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
     const bool combining = byte == 0xCC;  // U+0300..U+033F, the accents
     if ((byte & 0xC0) != 0x80 && !combining) ++width;
   }

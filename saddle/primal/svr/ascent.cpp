@@ -11,8 +11,8 @@ using Eigen::Index;
 using Eigen::VectorXd;
 
 // Violation of the optimality conditions, relative to the targets, at which the active set can take over.
-constexpr double kTolerance = 1e-3;
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double smo_tolerance = 1e-3;
+constexpr double smo_never = std::numeric_limits<double>::infinity();
 
 // D(beta) has the slope gain = gradient + up_offset for raising beta_j and loss = gradient + down_offset for lowering
 // it; they differ by the kink of epsilon |beta_j|. Raising i and lowering j keeps sum(beta), and b lies between.
@@ -93,8 +93,8 @@ void Ascent::move(Index j, double length) {
   const double C = problem_.options.C, epsilon = problem_.options.epsilon;
   gradient_.noalias() -= length * problem_.gram.G.col(j);
   beta_[j] = std::clamp(beta_[j] + length, -C, C);
-  up_offset_[j] = beta_[j] >= C ? -kNever : beta_[j] >= 0 ? -epsilon : epsilon;
-  down_offset_[j] = beta_[j] <= -C ? kNever : beta_[j] <= 0 ? epsilon : -epsilon;
+  up_offset_[j] = beta_[j] >= C ? -smo_never : beta_[j] >= 0 ? -epsilon : epsilon;
+  down_offset_[j] = beta_[j] <= -C ? smo_never : beta_[j] <= 0 ? epsilon : -epsilon;
 }
 
 Guess Ascent::guess() const {
@@ -123,7 +123,7 @@ Guess ascend(const Problem& problem) {
   // Beyond this many steps of cost O(M) the interior point method is the faster one.
   const Index limit = 25 * problem.size();
   Index steps = 0;
-  while (steps < limit && ascent.step(kTolerance * size)) ++steps;
+  while (steps < limit && ascent.step(smo_tolerance * size)) ++steps;
   Guess guess = ascent.guess();
   guess.good = steps < limit;
   return guess;

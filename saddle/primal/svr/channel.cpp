@@ -6,7 +6,7 @@
 
 namespace saddle::primal::svr {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double unbounded = std::numeric_limits<double>::infinity();
 
 Candidate certify(const Problem& problem, const Eigen::VectorXd& beta, double b, const Eigen::VectorXd& g_beta) {
   const SvrOptions& options = problem.options;
@@ -31,13 +31,13 @@ Candidate certify(const Problem& problem, const Eigen::VectorXd& beta, double b,
   c.dual = problem.y.dot(beta) - quadratic - epsilon * beta.lpNorm<1>();
   const double gap = std::abs(c.primal - c.dual) / (options.gap_tolerance * (1 + std::abs(c.primal)));
   c.merit = std::max(gap, c.kkt / (options.kkt_tolerance * (1 + C)));
-  if (!std::isfinite(gap) || !std::isfinite(c.kkt)) c.merit = kInfinity;
+  if (!std::isfinite(gap) || !std::isfinite(c.kkt)) c.merit = unbounded;
   return c;
 }
 
 double midpoint_bias(const Problem& problem, const Eigen::VectorXd& beta, const Eigen::VectorXd& g_beta) {
   const double epsilon = problem.options.epsilon;
-  double low = -kInfinity, high = kInfinity;
+  double low = -unbounded, high = unbounded;
   for (Eigen::Index j = 0; j < problem.size(); ++j) {
     const double offset = problem.y[j] - g_beta[j];
     if (beta[j] <= 0) low = std::max(low, beta[j] < 0 ? offset + epsilon : offset - epsilon);

@@ -11,7 +11,7 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 // Errors in the entries of a Gram matrix up to this share of its largest entry count as rounding.
-constexpr double kRounding = 1e-9;
+constexpr double gram_rounding = 1e-9;
 
 // Pivoted Cholesky factor [M,R] of G [M,M], or a matrix without rows as soon as R exceeds max_rank.
 MatrixXd low_rank_factor(const MatrixXd& G, double scale, Index max_rank) {
@@ -58,7 +58,7 @@ Gram::Gram(MatrixView gram) {
       asymmetry = std::max(asymmetry, std::abs(upper - lower));
     }
   }
-  const double tolerance = kRounding * scale;
+  const double tolerance = gram_rounding * scale;
   if (asymmetry > tolerance) {
     defect = "the Gram matrix is not symmetric";
     return;
