@@ -50,6 +50,7 @@ Command show_command();
 Command derive_command();
 Command explain_command();
 Command svr_command();
+Command bench_command();
 Command check_golden_command();
 Command doctor_command();
 Command version_command();

@@ -5,6 +5,7 @@
 #include <CLI/Version.hpp>
 
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -14,6 +15,7 @@
 #include "saddle/base/error.hpp"
 #include "saddle/base/log.hpp"
 #include "saddle/base/parallel.hpp"
+#include "saddle/kernels/rates.hpp"
 #include "saddle/version.hpp"
 #include "self_check.hpp"
 
@@ -55,6 +57,17 @@ Isas isas() {
 std::string amx_text() {
   if (!cpu().amx_bf16) return "not present";
   return amx_permitted() ? "permitted" : "present, but the kernel does not permit it";
+}
+
+// Where predicted times come from.
+std::string rates_text(const Isas& isa) {
+  if (!isa.problem.empty()) return "unknown";
+  const std::string file = kernels::rates_file(isa.used);
+  if (kernels::rates().calibrated) return "calibrated on this machine, " + file;
+  std::error_code ignored;
+  const bool there = !file.empty() && std::filesystem::exists(file, ignored);
+  return fmt::format("typical values of the ISA{}; 'saddle bench --calibrate' measures them",
+                     there ? ", for " + file + " cannot be used" : "");
 }
 
 Json dependencies() {
@@ -106,6 +119,7 @@ void print_text(const Isas& isa, const std::vector<SelfCheck>& tests, const std:
   fact("ISA", fmt::format("{} available, {} in use{}", to_string(isa.machine), to_string(isa.used),
                           isa.limit.empty() ? "" : fmt::format(" (SADDLE_MAX_ISA={})", isa.limit)));
   fact("AMX", amx_text());
+  fact("rates", rates_text(isa));
   text += bold("self test") + "\n";
   for (const SelfCheck& test : tests)
     text += fmt::format("  {}  {}{}\n", test.passed ? green("ok  ") : red("fail"), test.name,
@@ -138,6 +152,7 @@ int doctor(const Context& context) {
          {"threads", threads()},
          {"isa", {{"available", to_string(isa.machine)}, {"used", to_string(isa.used)}, {"limit", isa.limit}}},
          {"amx", amx_text()},
+         {"calibrated", isa.problem.empty() && kernels::rates().calibrated},
          {"self_tests", results},
          {"hints", advice},
          {"ok", sound}});

@@ -13,10 +13,11 @@ int main(int argc, char** argv) {
        {"the page of one mechanism", "saddle show attention_bn"},
        {"from the primal problem to the attention, with a numeric certificate", "saddle derive 'softmax+bn(beta=0.6)'"},
        {"who computes it, and what it costs", "saddle explain linear+causal --shape 1,8,1024,64"},
+       {"how fast it is here", "saddle bench --attention softmax --shape 1,2,128,16 --seconds 0.1"},
        {"is this installation sound?", "saddle doctor"}},
       {},
       nullptr,
-      {list_command(), show_command(), derive_command(), explain_command(), svr_command(), check_golden_command(),
-       doctor_command(), version_command()}};
+      {list_command(), show_command(), derive_command(), explain_command(), svr_command(), bench_command(),
+       check_golden_command(), doctor_command(), version_command()}};
   return run(root, {argv + std::min(1, argc), argv + argc});
 }

@@ -4,7 +4,8 @@ list(FILTER cli_sources EXCLUDE REGEX "_test\\.cpp$|/main\\.cpp$")
 
 if(EXISTS ${PROJECT_SOURCE_DIR}/cli/main.cpp)
   find_package(CLI11 REQUIRED CONFIG)
-  set(cli_libraries saddle::core CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json tomlplusplus::tomlplusplus)
+  include(${CMAKE_CURRENT_LIST_DIR}/SaddleBenchHarness.cmake)
+  set(cli_libraries saddle::core saddle_bench CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json tomlplusplus::tomlplusplus)
 
   add_executable(saddle_cli ${PROJECT_SOURCE_DIR}/cli/main.cpp)
   set_target_properties(saddle_cli PROPERTIES OUTPUT_NAME saddle)

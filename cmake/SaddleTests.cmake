@@ -28,6 +28,7 @@ saddle_target_settings(saddle_test_pch)
 target_link_libraries(saddle_test_pch PRIVATE saddle_testing)
 target_precompile_headers(saddle_test_pch PRIVATE <gmock/gmock.h> <gtest/gtest.h> <rapidcheck.h> <rapidcheck/gtest.h>)
 
+# Tests run side by side, so threads that wait must not spin.
 # saddle_add_suite(<name> <source>...) builds <name>_test and registers its cases with ctest as <name>.<suite>.<case>.
 function(saddle_add_suite name)
   if(NOT ARGN)
@@ -39,7 +40,7 @@ function(saddle_add_suite name)
   target_precompile_headers(${name}_test REUSE_FROM saddle_test_pch)
   # Discovered when ctest starts, so that the environment of a test preset holds for that too.
   gtest_discover_tests(${name}_test TEST_PREFIX ${name}. NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-    PROPERTIES LABELS ${name} TIMEOUT 600)
+    PROPERTIES LABELS ${name} TIMEOUT 600 ENVIRONMENT OMP_WAIT_POLICY=PASSIVE)
 endfunction()
 
 foreach(layer base primal kernels io mechanisms)
@@ -58,6 +59,14 @@ if(TARGET saddle_cli_objects)
   saddle_add_suite(cli ${sources})
   if(TARGET cli_test)
     target_link_libraries(cli_test PRIVATE saddle_cli_objects)
+  endif()
+endif()
+
+if(TARGET saddle_bench)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/harness/*_test.cpp)
+  saddle_add_suite(bench ${sources})
+  if(TARGET bench_test)
+    target_link_libraries(bench_test PRIVATE saddle_bench)
   endif()
 endif()
 

@@ -1,6 +1,9 @@
 #include "saddle/kernels/implementation.hpp"
 
+#include "saddle/kernels/amx/amx.hpp"
+#include "saddle/kernels/linear/linear.hpp"
 #include "saddle/kernels/reference/reference.hpp"
+#include "saddle/kernels/tiled/tiled.hpp"
 
 namespace saddle::kernels {
 
@@ -10,6 +13,7 @@ Request request_of(const primal::Call& call, const primal::Outputs& outputs) {
   Request request{call.attention, call.dims(), call.dtype()};
   request.key_mask = static_cast<bool>(call.key_mask);
   request.mask = static_cast<bool>(call.mask);
+  request.dropout = call.dropout.p > 0;
   request.weights = static_cast<bool>(outputs.weights);
   request.lse = static_cast<bool>(outputs.lse);
   request.column_sums = static_cast<bool>(outputs.column_sums);
@@ -23,7 +27,7 @@ Request request_of(const primal::Call& call, const primal::Gradients&) {
 }
 
 const std::vector<const Implementation*>& generic_implementations() {
-  static const std::vector<const Implementation*> list{&primal_reference(), &dual_reference()};
+  static const std::vector<const Implementation*> list{&amx(), &linear(), &tiled(), &primal_reference(), &dual_reference()};
   return list;
 }
 

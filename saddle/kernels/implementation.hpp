@@ -19,6 +19,7 @@ struct Request {
   DType dtype = DType::f32;
   bool key_mask = false, mask = false;                     // the call brings them
   bool weights = false, lse = false, column_sums = false;  // optional outputs asked for
+  bool dropout = false;                                    // the call drops weights
   bool backward = false;                                   // gradients will be asked for
   int threads = 0;                                         // 0: all
 };

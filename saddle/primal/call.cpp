@@ -135,6 +135,8 @@ void validate(const Call& call) {
     require_shape(call, "skip", call.skip, {dims.B, dims.H, dims.N, dims.E}, "(B,H,N,E)");
   }
   for (const auto& [name, tensor] : call.parameters) require_parameter(call, name, tensor);
+  if (!(call.dropout.p >= 0 && call.dropout.p <= 1))
+    refuse(call, "dropout has probability {}: use a number from 0 to 1", call.dropout.p);
 }
 
 void validate(const Call& call, const Outputs& outputs) {
@@ -154,6 +156,14 @@ void validate(const Call& call, const Gradients& gradients) {
   const Dims dims = call.dims();
   require_shape(call, "dy", gradients.dy, {dims.B, dims.H, dims.N, dims.E}, "(B,H,N,E)");
   require_floating(call, "dy", gradients.dy);
+  if (gradients.y) {
+    require_shape(call, "y", gradients.y, {dims.B, dims.H, dims.N, dims.E}, "(B,H,N,E)");
+    require_floating(call, "y", gradients.y);
+  }
+  if (gradients.lse) {
+    require_shape(call, "lse", gradients.lse, {dims.B, dims.H, dims.N}, "(B,H,N)");
+    require_floating(call, "lse", gradients.lse);
+  }
   require_optional_output(call, "dq", gradients.dq, call.q.shape, "the shape of q");
   require_optional_output(call, "dk", gradients.dk, call.k.shape, "the shape of k");
   require_optional_output(call, "dv", gradients.dv, call.v.shape, "the shape of v");

@@ -10,6 +10,16 @@
 
 namespace saddle::primal {
 
+// Weights are dropped with probability p and the others divided by 1 - p. Which ones is a pure function of the seed,
+// the offset and (b,h,i,j): the backward pass, and any number of threads, drop the same. See dropout.hpp.
+struct Dropout {
+  double p = 0;  // in steps of 2^-16
+  std::uint64_t seed = 0;
+  std::uint64_t offset = 0;  // one per call that shares a seed: the step, or the layer
+
+  bool operator==(const Dropout&) const = default;
+};
+
 struct Call {
   Attention attention;
   TensorView q;                                  // [B,H,N,D]
@@ -19,20 +29,23 @@ struct Call {
   TensorView mask;                               // [B,H,N,M], optional: keys a query sees; zero strides broadcast
   TensorView skip;                               // [B,H,N,E], with residual: r(x), added to the output
   std::map<std::string, TensorView> parameters;  // beta [1|H], kernel [1|H,..], bias [1|H,E]; absent: initial values
+  Dropout dropout;                               // of the weights
 
   SADDLE_API Dims dims() const;
   DType dtype() const { return q.dtype; }
 };
 
 struct Outputs {
-  TensorView y;            // [B,H,N,E]
-  TensorView weights;      // [B,H,N,K], optional; K the largest key count of a head, 0 where a head has fewer
-  TensorView lse;          // [B,H,N], optional: log of the row sum, -inf for a row that sees nothing
+  TensorView y;  // [B,H,N,E]
+  TensorView
+      weights;     // [B,H,N,K], optional, before dropout; K the largest key count of a head, 0 where a head has fewer
+  TensorView lse;  // [B,H,N], optional: log of the row sum, -inf for a row that sees nothing; f32 or f64 to be of use
   TensorView column_sums;  // [B,H,K], optional: attention each key receives
 };
 
 struct Gradients {
   TensorView dy;                                 // [B,H,N,E], given
+  TensorView y, lse;                             // outputs of the forward pass, optional: saves computing them again
   TensorView dq, dk, dv;                         // shapes of q, k, v; each optional
   TensorView dskip;                              // [B,H,N,E], optional
   std::map<std::string, TensorView> parameters;  // shapes of the parameters; each optional

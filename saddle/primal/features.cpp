@@ -73,9 +73,7 @@ void prepare_polynomial(FeatureMap::Table& table, const Polynomial& kernel) {
 
 void prepare_random(FeatureMap::Table& table, const Linear& kernel) {
   table.input_scale = std::pow(static_cast<double>(table.D), -0.25);
-  table.directions = Matrix({kernel.count, table.D});
-  Stream stream(static_cast<std::uint64_t>(kernel.seed), "features");
-  for (double& w : table.directions) w = stream.normal();
+  table.directions = random_directions(kernel, table.D);
 }
 
 FeatureMap::Table prepare(const Kernel& kernel, Index D) {
@@ -192,6 +190,13 @@ void FeatureMap::pullback(const double* x, const double* dphi, double* dx) const
       break;
     }
   }
+}
+
+Matrix random_directions(const Linear& kernel, Index D) {
+  Matrix directions({kernel.count, D});
+  Stream stream(static_cast<std::uint64_t>(kernel.seed), "features");
+  for (double& w : directions) w = stream.normal();
+  return directions;
 }
 
 Index monomial_count(Index D, Index degree) {

@@ -33,6 +33,9 @@ class SADDLE_API FeatureMap {
   std::unique_ptr<const Table> table_;
 };
 
+// w_r [count,D] of linear(random).
+SADDLE_API Matrix random_directions(const Linear& kernel, Index D);
+
 // Number of monomials of D variables up to the given degree, C(D+degree, degree), or the largest Index if that is more.
 SADDLE_API Index monomial_count(Index D, Index degree);
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "saddle/base/parallel.hpp"
+#include "saddle/primal/dropout.hpp"
 #include "saddle/primal/head.hpp"
 #include "saddle/primal/weights.hpp"
 
@@ -35,6 +36,20 @@ Matrix weigh(const Call& call, const Head& head, const WeightRule& rule, Vector&
       log_h(i) = rule.row(row(head.tokens.q, i), head.tokens.k, visible_row(head, i), row(weights, i));
     }
   }
+  return weights;
+}
+
+// The factor of weight (i,j) under dropout.
+double dropout_at(const Call& call, const Head& head, Index i, Index j) {
+  if (call.dropout.p == 0) return 1;
+  return is_dropped(call.dropout, head.sample * call.dims().H + head.head, i, j) ? 0 : dropout_factor(call.dropout);
+}
+
+// A [N,K] as it is applied to the values.
+Matrix with_dropout(const Call& call, const Head& head, Matrix weights) {
+  if (call.dropout.p == 0) return weights;
+  for (Index i = 0; i < weights.shape()[0]; ++i)
+    for (Index j = 0; j < weights.shape()[1]; ++j) weights(i, j) *= dropout_at(call, head, i, j);
   return weights;
 }
 
@@ -84,12 +99,13 @@ HeadGradient head_backward(const Call& call, const Head& head, const Matrix& dy)
   std::vector<double> dweights(K);
   for (Index i = 0; i < N; ++i) {
     for (Index j = 0; j < K; ++j) {
+      const double factor = dropout_at(call, head, i, j), weight = factor * weights(i, j);
       double sum = 0;
       for (Index e = 0; e < E; ++e) {
-        sum += head.visible(i, j) ? dy(i, e) * head.v(j, e) : 0;
-        if (weights(i, j) != 0) gradient.v(j, e) += weights(i, j) * dy(i, e);
+        sum += head.visible(i, j) && factor != 0 ? dy(i, e) * head.v(j, e) : 0;
+        if (weight != 0) gradient.v(j, e) += weight * dy(i, e);
       }
-      dweights[j] = sum;
+      dweights[j] = factor * sum;
     }
     if (is_per_query(call, head)) {
       const QueryTokens own = per_query_tokens(call, head, i);
@@ -115,7 +131,7 @@ void reference_forward(const Call& call, const Outputs& outputs) {
       const Head head = prepare_head(call, task / dims.H, task % dims.H);
       Vector log_h;
       const Matrix weights = weigh(call, head, rule_for(call, head), log_h);
-      write_head(call, head, expand(weights, head.v), outputs.y);
+      write_head(call, head, expand(with_dropout(call, head, weights), head.v), outputs.y);
       write_optional(head, weights, log_h, outputs);
     }
   });

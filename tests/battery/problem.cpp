@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <stdexcept>
 
 #include "saddle/base/random.hpp"
 #include "saddle/mechanisms/golden.hpp"
@@ -122,7 +123,33 @@ Problem::Problem(const BatteryCase& c, DType dtype, Masking masking, Layout layo
   }
 }
 
-Results run(const kernels::Implementation& implementation, const Problem& problem, Layout layout, bool optional) {
+Problem Problem::nudged(double u, std::uint64_t seed) const {
+  Problem other;
+  Stream stream(seed, "nudge");
+  other.call.attention = call.attention;
+  other.call.dropout = call.dropout;
+  for (const auto& [name, slot] : memory) {
+    Tensor values = slot.dense();
+    const bool floating = is_floating(values.dtype());
+    Tensor moved(floating ? DType::f64 : values.dtype(), values.shape());
+    for (Index i = 0; i < values.size(); ++i)
+      moved.set(i, values.at(i) * (floating ? 1 + u * (2 * stream.uniform() - 1) : 1));
+    Guarded& place = other.memory[name] = Guarded(moved.dtype(), moved.shape(), Layout::bhnd);
+    place.fill(moved);
+    for (auto [own, view] : {std::pair{"q", &other.call.q},
+                             {"k", &other.call.k},
+                             {"v", &other.call.v},
+                             {"skip", &other.call.skip},
+                             {"key_mask", &other.call.key_mask},
+                             {"mask", &other.call.mask}})
+      if (name == own) *view = place.view();
+    if (name.starts_with("parameter ")) other.call.parameters[name.substr(10)] = place.view();
+  }
+  return other;
+}
+
+Results run(const kernels::Implementation& implementation, const Problem& problem, Layout layout, bool optional,
+            bool saved) {
   const primal::Call& call = problem.call;
   const Dims d = call.dims();
   const DType dtype = call.dtype();
@@ -150,6 +177,10 @@ Results run(const kernels::Implementation& implementation, const Problem& proble
   gradients.dv = place("dv", call.v.shape);
   if (call.skip) gradients.dskip = place("dskip", call.skip.shape);
   for (const auto& [name, tensor] : call.parameters) gradients.parameters[name] = place("d" + name, tensor.shape);
+  if (saved) {
+    gradients.y = outputs.y;
+    gradients.lse = outputs.lse;
+  }
   implementation.backward(call, gradients);
   Results results;
   for (const auto& [name, slot] : memory) {
@@ -168,6 +199,25 @@ double tolerance(DType dtype) {
     case DType::f32: return 2e-6;
     default: return 1e-2;
   }
+}
+
+const kernels::Implementation& the_reference() {
+  for (const kernels::Implementation* implementation : kernels::generic_implementations())
+    if (implementation->is_reference()) return *implementation;
+  throw std::logic_error("there is no reference");
+}
+
+std::map<std::string, double> sensitivity(const Problem& problem, const Results& expected) {
+  // bf16 tensors are computed with in float; the tolerance stands for their own rounding.
+  const double unit = problem.call.dtype() == DType::f64 ? 0x1p-53 : 0x1p-24;
+  constexpr double roundings = 32;
+  std::map<std::string, double> moved;
+  for (std::uint64_t seed : {2, 3, 4}) {
+    const Results results = run(the_reference(), problem.nudged(roundings * unit, seed));
+    for (const auto& [name, tensor] : expected.tensors)
+      moved[name] = std::max(moved[name], error(results.tensors.at(name), tensor));
+  }
+  return moved;
 }
 
 }  // namespace saddle::battery

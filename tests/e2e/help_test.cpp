@@ -48,9 +48,10 @@ class Help : public CommandLine {
 TEST_F(Help, CoversEveryCommand) {
   std::vector<std::string> commands;
   for (const Page& page : pages()) commands.push_back(page.command);
-  EXPECT_THAT(commands, testing::UnorderedElementsAre("saddle", "saddle list", "saddle show", "saddle derive",
-                                                      "saddle explain", "saddle svr", "saddle svr solve",
-                                                      "saddle check-golden", "saddle doctor", "saddle version"));
+  EXPECT_THAT(commands,
+              testing::UnorderedElementsAre("saddle", "saddle list", "saddle show", "saddle derive", "saddle explain",
+                                            "saddle svr", "saddle svr solve", "saddle bench", "saddle check-golden",
+                                            "saddle doctor", "saddle version"));
 }
 
 TEST_F(Help, ExamplesStandUnderUsage) {

@@ -105,6 +105,7 @@ class PrimalReference final : public Implementation {
     if (const auto features = feature_count(request.attention.kernel, request.dims.D);
         features && *features > primal::most_features)
       list.emplace_back("Phi has more features than can be stored at this width");
+    if (request.dropout) list.emplace_back("dropout acts on single weights, which the primal form never computes");
     if (request.weights || request.column_sums)
       list.emplace_back("attention weights and column sums exist only in the dual form");
     return list;

@@ -1,0 +1,108 @@
+#include "report.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "saddle/base/cpu.hpp"
+#include "saddle/version.hpp"
+
+namespace saddle::bench {
+
+namespace {
+
+Json to_json(const Row& row) {
+  const Dims& d = row.dims;
+  return {{"attention", row.attention},
+          {"dims", {{"B", d.B}, {"H", d.H}, {"N", d.N}, {"M", d.M}, {"D", d.D}, {"E", d.E}}},
+          {"dtype", saddle::to_string(row.dtype)},
+          {"pass", to_string(row.pass)},
+          {"layout", to_string(row.layout)},
+          {"threads", row.threads}};
+}
+
+Json to_json(const std::optional<Timing>& timing) {
+  if (!timing) return nullptr;
+  return {{"best", timing->best}, {"median", timing->median}, {"rounds", timing->rounds}};
+}
+
+Json to_json(const OwnResult& own) {
+  Json json = to_json(own.row);
+  json["implementation"] = own.implementation;
+  json["isa"] = own.isa;
+  json["check"] = {{"passed", own.check.passed},
+                   {"error", own.check.error},
+                   {"tolerance", own.check.tolerance},
+                   {"what", own.check.what}};
+  if (!own.refused.empty()) json["refused"] = own.refused;
+  json["seconds"] = to_json(own.timing);
+  json["memory"] = own.memory >= 0 ? Json(own.memory) : Json();
+  return json;
+}
+
+Json to_json(const BarResult& judged, const Row& row) {
+  Json json{{"bar", bar_text(judged.bar, row)}, {"value", judged.value ? Json(*judged.value) : Json()}};
+  if (judged.as_installed) json["as_installed"] = *judged.as_installed;
+  if (!judged.value) json["reason"] = judged.reason;
+  json["verdict"] = to_string(judged.verdict);
+  return json;
+}
+
+Json to_json(const Result& result) {
+  Json json = to_json(result.own);
+  if (!result.entry.work.empty()) json["work"] = result.entry.work;
+  if (result.own.timing) {
+    json["gflops"] = result.gflops;
+    json["equivalent"] = counts_equivalent(result.own.row);
+    json["flops"] = flops(result.own.row);
+    json["bytes"] = bytes(result.own.row);
+    json["limit"] = result.limit.empty() ? Json() : Json(result.limit);
+    json["share"] = result.share;
+  }
+  json["others"] = Json::array();
+  for (const OwnResult& other : result.others) json["others"].push_back(to_json(other));
+  json["peers"] = Json::array();
+  for (const PeerResult& peer : result.peers) {
+    Json one{{"name", peer.name}, {"tuned", !peer.as_installed}, {"seconds", to_json(peer.timing)}};
+    if (peer.timing && result.own.timing) one["ratio"] = peer.timing->best / result.own.timing->best;
+    if (!peer.timing) one["reason"] = peer.reason;
+    json["peers"].push_back(std::move(one));
+  }
+  json["bars"] = Json::array();
+  for (const BarResult& judged : result.bars) json["bars"].push_back(to_json(judged, result.entry.row));
+  json["passed"] = result.passed();
+  return json;
+}
+
+}  // namespace
+
+bool Report::passed() const {
+  return std::all_of(results.begin(), results.end(), [](const Result& result) { return result.passed(); });
+}
+
+Json to_json(const Report& report) {
+  Json limits = Json::array(), rows = Json::array();
+  for (const Limits& l : report.limits)
+    limits.push_back({{"threads", l.threads},
+                      {"fma_f32", l.fma_f32},
+                      {"fma_f64", l.fma_f64},
+                      {"fma_f32_avx2", l.fma_avx2},
+                      {"amx_bf16", l.amx_bf16},
+                      {"exp_f32", l.exp_f32},
+                      {"exp_f64", l.exp_f64},
+                      {"triad", l.triad},
+                      {"read", l.read}});
+  for (const Result& result : report.results) rows.push_back(to_json(result));
+  Json json{{"version", version()},
+            {"suite", report.suite},
+            {"cpu", cpu().brand},
+            {"cores", cpu().cores},
+            {"isa", saddle::to_string(best_isa())},
+            {"units", "limits in 1e9 per second (operations, exponentials, bytes), times in seconds, memory in bytes"},
+            {"limits", limits}};
+  if (!report.base.empty()) json["base"] = report.base;
+  json["rows"] = rows;
+  json["passed"] = report.passed();
+  return json;
+}
+
+}  // namespace saddle::bench

@@ -1,0 +1,19 @@
+// Times of repeated rounds. The minimum is quoted: on a shared machine everything else is the neighbours' doing.
+#pragma once
+
+#include <vector>
+
+namespace saddle::bench {
+
+struct Timing {
+  double best = 0, median = 0;  // seconds
+  int rounds = 0;
+};
+
+// Of at least one time.
+Timing summarise(std::vector<double> seconds);
+
+// Seconds since some fixed moment.
+double now();
+
+}  // namespace saddle::bench

@@ -1,0 +1,276 @@
+#include "saddle/kernels/amx/amx.hpp"
+
+#include <algorithm>
+
+#include "saddle/base/parallel.hpp"
+#include "saddle/kernels/amx/amx_core.hpp"
+#include "saddle/kernels/rates.hpp"
+#include "saddle/kernels/stages/stage.hpp"
+#include "saddle/primal/normaliser.hpp"
+
+namespace saddle::kernels {
+
+namespace {
+
+using primal::Call;
+using primal::Gradients;
+using primal::Outputs;
+
+// Heads are packed and used in groups that stay in the second-level caches.
+constexpr double group_bytes = 4e6;
+// Backward: few heads are cut into ranges of keys while the partial dq of the ranges stay small.
+constexpr Index enough_tasks = 8;
+constexpr double most_partial_bytes = 32e6;
+
+double count(Index n) { return static_cast<double>(n); }
+
+// Waking threads for less than this many multiply-adds costs more than it saves.
+constexpr double least_shared_work = 1e6;
+
+LoopOptions loop_for(const Dims& d) {
+  const double work = count(d.B * d.H) * count(d.N) * count(d.M) * count(d.D + d.E);
+  return {Schedule::dynamic, work < least_shared_work ? 1 : 0};
+}
+
+// Packed keys, values, queries and dy of one head.
+double head_bytes(const Dims& d, bool backward) {
+  const double width = count((d.D + 31) / 32 * 32 + (d.E + 31) / 32 * 32);
+  const double keys = (count(d.M) + 32) * width, queries = (count(d.N) + 32) * width;
+  return backward ? 4 * keys + 4 * queries + 4 * queries : 2 * keys;
+}
+
+Index group_size(const Dims& d, bool backward) {
+  const auto fit = static_cast<Index>(group_bytes / std::max(1.0, head_bytes(d, backward)));
+  return std::clamp<Index>(fit, std::min(enough_tasks, d.B * d.H), d.B * d.H);
+}
+
+Index key_ranges(const Dims& d) {
+  const double bytes = 4 * count(d.B * d.H) * count(d.N) * count(d.D);
+  const auto bound = static_cast<Index>(most_partial_bytes / std::max(bytes, 1.0));
+  const Index wanted = (enough_tasks + d.B * d.H - 1) / (d.B * d.H);
+  return std::max<Index>(1, std::min({wanted, bound, d.M / 256}));
+}
+
+// One head while its group is at work; packed memory is used again by the next group.
+struct HeadPass {
+  Index b = 0, h = 0;
+  std::unique_ptr<Stage<float>> stage;
+  std::unique_ptr<Visibility> visibility;
+  AmxKeys keys;
+  AmxQueries queries;
+  AmxHead head;
+  std::vector<float> y, lse, delta, dq;
+  std::vector<float> unwanted[3];  // stand in for gradients that nobody asked for
+  Rows<const float> dy;
+  Stage<float>::Targets targets;
+
+  void pack(AmxKeys& to, AmxKeys::Pass pass) const {
+    const ScoreProblem<float>& p = stage->problem();
+    const auto& keep = stage->keep();
+    to.pack(pass, p.K, p.D, p.E, {stage->raw_k(), p.k}, {stage->raw_v(), p.v}, keep.empty() ? nullptr : keep.data());
+  }
+
+  void prepare(const Call& call, Index task, AmxKeys::Pass pass, bool need_row) {
+    b = task / call.dims().H;
+    h = task % call.dims().H;
+    stage = std::make_unique<Stage<float>>(call, b, h, Goal::scores, true, need_row);
+    const ScoreProblem<float>& p = stage->problem();
+    visibility = std::make_unique<Visibility>(call, b, h, p.K, stage->keep(), stage->windows());
+    pack(keys, pass);
+    head = {p.N, p.K, p.D, p.E, {stage->raw_q(), p.q}, p.q_shift, p.q_factor, p.a, p.row, &keys, visibility.get()};
+  }
+};
+
+// Calls body(slot, task) for the heads of one group in parallel.
+template <class Body>
+void for_heads(const Dims& dims, std::vector<HeadPass>& group, Index first, Body&& body) {
+  const Index heads = dims.B * dims.H;
+  const Index n = std::min<Index>(std::ssize(group), heads - first);
+  parallel_for(
+      n, 1, [&](Index slot) { body(group[slot], first + slot); }, loop_for(dims));
+}
+
+void store_lse(const TensorView& lse, const HeadPass& pass, Index i0, Index i1) {
+  for (Index i = i0; i < i1; ++i)
+    store(lse, pass.b * lse.stride[0] + pass.h * lse.stride[1] + i * lse.stride[2], pass.lse[i]);
+}
+
+// Rows of y as bfloat16 where they need nothing more than rounding, else null.
+Rows<BFloat16> half_rows(const Call& call, const TensorView& y, Index b, Index h) {
+  if (y.dtype != DType::bf16 || y.stride[3] != 1 || call.attention.bias || call.attention.residual) return {};
+  return {static_cast<BFloat16*>(y.data) + b * y.stride[0] + h * y.stride[1], y.stride[2]};
+}
+
+void amx_forward_call(const Call& call, const Outputs& outputs) {
+  const Dims dims = call.dims();
+  const Index heads = dims.B * dims.H, blocks = (dims.N + amx_queries - 1) / amx_queries;
+  const OutputRows<float> rows(call, outputs.y);
+  std::vector<HeadPass> group(group_size(dims, false));
+  for (Index first = 0; first < heads; first += std::ssize(group)) {
+    for_heads(dims, group, first, [&](HeadPass& pass, Index task) {
+      pass.prepare(call, task, AmxKeys::Pass::forward, static_cast<bool>(outputs.lse));
+      if (outputs.lse) pass.lse.resize(dims.N);
+      if (!half_rows(call, outputs.y, pass.b, pass.h)) pass.y.resize(dims.N * dims.E);
+    });
+    const Index n = std::min<Index>(std::ssize(group), heads - first);
+    parallel_for(
+        n * blocks, 1,
+        [&](Index task) {
+          HeadPass& pass = group[task / blocks];
+          const Index i0 = (blocks - 1 - task % blocks) * amx_queries, i1 = std::min(dims.N, i0 + amx_queries);
+          AmxOutputs block;
+          block.half = half_rows(call, outputs.y, pass.b, pass.h);
+          if (!block.half) block.full = {pass.y.data(), dims.E};
+          if (outputs.lse) block.lse = pass.lse.data();
+          amx_forward(pass.head, block, i0, i1);
+          if (!block.half) rows.store(pass.b, pass.h, i0, i1 - i0, {pass.y.data() + i0 * dims.E, dims.E});
+          if (outputs.lse) store_lse(outputs.lse, pass, i0, i1);
+        },
+        loop_for(dims));
+  }
+}
+
+Rows<float> or_own(Rows<float> target, Index rows, Index width, std::vector<float>& own) {
+  if (target) return target;
+  own.resize(rows * width);
+  return {own.data(), width};
+}
+
+// lse and delta = dy . y of all queries: from the saved outputs, else by the forward pass again.
+void row_statistics(const Call& call, const Gradients& gradients, HeadPass& pass, bool saved) {
+  const AmxHead& head = pass.head;
+  pass.y.resize(head.N * head.E);
+  pass.lse.resize(head.N);
+  pass.delta.resize(head.N);
+  if (saved) {
+    OutputRows<float>(call, gradients.y).load(pass.b, pass.h, 0, head.N, {pass.y.data(), head.E});
+    const auto& s = gradients.lse.stride;
+    for (Index i = 0; i < head.N; ++i)
+      pass.lse[i] = static_cast<float>(load(gradients.lse, pass.b * s[0] + pass.h * s[1] + i * s[2]));
+  } else {
+    thread_local AmxKeys keys;  // packed for the other pass
+    pass.pack(keys, AmxKeys::Pass::forward);
+    AmxHead forward = head;
+    forward.keys = &keys;
+    AmxOutputs all;
+    all.full = {pass.y.data(), head.E};
+    all.lse = pass.lse.data();
+    amx_forward(forward, all, 0, head.N);
+  }
+  for (Index i = 0; i < head.N; ++i) {
+    float sum = 0;
+    for (Index e = 0; e < head.E; ++e) sum += pass.dy[i][e] * pass.y[i * head.E + e];
+    pass.delta[i] = sum;
+  }
+}
+
+void finish(const Gradients& gradients, HeadPass& pass, Index ranges, std::vector<std::vector<double>>& dtheta) {
+  const AmxHead& head = pass.head;
+  for (Index range = 0; range < ranges && !pass.dq.empty(); ++range)
+    for (Index i = 0; i < head.N; ++i) {
+      const float* part = pass.dq.data() + (range * head.N + i) * head.D;
+      float* to = pass.targets.dq[i];
+      for (Index c = 0; c < head.D; ++c) to[c] = range == 0 ? part[c] : to[c] + part[c];
+    }
+  pass.stage->pullback(gradients, dtheta);
+}
+
+void amx_backward_call(const Call& call, const Gradients& gradients) {
+  const Dims dims = call.dims();
+  const Index heads = dims.B * dims.H, ranges = key_ranges(dims);
+  const bool saved = gradients.y && gradients.lse && gradients.lse.dtype != DType::bf16;
+  std::vector<std::vector<std::vector<double>>> dtheta(heads);
+  std::vector<HeadPass> group(group_size(dims, true));
+  for (Index first = 0; first < heads; first += std::ssize(group)) {
+    for_heads(dims, group, first, [&](HeadPass& pass, Index task) {
+      pass.prepare(call, task, AmxKeys::Pass::backward, saved);
+      pass.dy = pass.stage->dy(gradients);
+      pass.targets = pass.stage->targets(gradients);
+      if (pass.targets.drow != nullptr) std::fill_n(pass.targets.drow, dims.N, 0.0f);  // r cancels
+      row_statistics(call, gradients, pass, saved);
+      pass.queries.pack(pass.head, {{}, pass.dy}, pass.lse.data(), pass.delta.data());
+      pass.targets.dq = or_own(pass.targets.dq, pass.head.N, pass.head.D, pass.unwanted[0]);
+      pass.targets.dk = or_own(pass.targets.dk, pass.head.K, pass.head.D, pass.unwanted[1]);
+      pass.targets.dv = or_own(pass.targets.dv, pass.head.K, pass.head.E, pass.unwanted[2]);
+      if (ranges > 1) pass.dq.resize(ranges * dims.N * pass.head.D);
+    });
+    const Index n = std::min<Index>(std::ssize(group), heads - first);
+    parallel_for(
+        n * ranges, 1,
+        [&](Index task) {
+          HeadPass& pass = group[task / ranges];
+          const Index range = task % ranges, K = pass.head.K;
+          const auto edge = [&](Index r) { return r == ranges ? K : K * r / ranges / amx_keys * amx_keys; };
+          if (ranges > 1 && edge(range) == edge(range + 1)) {
+            if (!pass.dq.empty())
+              std::fill_n(pass.dq.data() + range * dims.N * pass.head.D, dims.N * pass.head.D, 0.0f);
+            return;
+          }
+          thread_local AmxScratch scratch;
+          AmxGradients block{pass.targets.dq, pass.targets.dk, pass.targets.dv};
+          if (!pass.dq.empty()) block.dq = {pass.dq.data() + range * dims.N * pass.head.D, pass.head.D};
+          amx_backward(pass.head, pass.queries, block, edge(range), edge(range + 1), scratch);
+        },
+        loop_for(dims));
+    for_heads(dims, group, first, [&](HeadPass& pass, Index task) { finish(gradients, pass, ranges, dtheta[task]); });
+  }
+  write_parameter_gradients(call, gradients, dtheta);
+}
+
+class Amx final : public Implementation {
+ public:
+  std::string_view name() const override { return "amx"; }
+  std::string_view summary() const override { return "bfloat16 softmax on tile registers, float sums, O(N) memory"; }
+  Isa isa() const override { return Isa::amx; }
+
+  std::vector<std::string> refusals(const Request& request) const override {
+    std::vector<std::string> list = stage_refusals(request.attention, Goal::scores);
+    if (request.dtype != DType::bf16) list.emplace_back("the tiles multiply bf16 numbers only");
+    if (best_isa() < Isa::amx) list.emplace_back("this machine, or SADDLE_MAX_ISA, has no AMX tiles");
+    if (!std::holds_alternative<primal::ExpDot>(request.attention.kernel))
+      list.emplace_back("the kernel is not exp(scale <x,x'>)");
+    const auto* sum = std::get_if<primal::RowSum>(&request.attention.normaliser);
+    if (sum == nullptr || den_eps_of(*sum, request.attention.kernel) != 0)
+      list.emplace_back("the normaliser is not the plain row sum");
+    for (const primal::Transform& transform : request.attention.transforms)
+      if (const auto* bn = std::get_if<primal::BatchNorm>(&transform); bn && bn->scale == primal::ScaleMode::std)
+        list.emplace_back("scale=std may stretch queries beyond what bf16 resolves");
+    if (request.dims.D > amx_max_width || request.dims.E > amx_max_width)
+      list.emplace_back("rows are wider than " + std::to_string(amx_max_width));
+    if (request.dropout) list.emplace_back("dropout is not part of the tile kernel");
+    if (request.weights || request.column_sums) list.emplace_back("weights and column sums are not kept");
+    return list;
+  }
+
+  Estimate estimate(const Request& request) const override {
+    using primal::Form;
+    using primal::Pass;
+    const Dims& d = request.dims;
+    const int lanes = request.threads > 0 ? request.threads : threads();
+    primal::Cost cost = attention_cost(request.attention, d, Form::dual, Pass::forward, request.dtype);
+    double seconds = rates().seconds({name(), DType::bf16, false, cost.multiply_adds, cost.exps, cost.bytes, lanes});
+    if (request.backward) {
+      const primal::Cost back = attention_cost(request.attention, d, Form::dual, Pass::backward, request.dtype);
+      seconds += rates().seconds({name(), DType::bf16, true, back.multiply_adds, back.exps, back.bytes, lanes});
+      cost += back;
+    }
+    const double group = count(group_size(d, request.backward)), tokens = count(d.N + d.M) * count(d.D + d.E);
+    double memory =
+        stage_memory(request.attention, d, request.dtype, Goal::scores, request.backward) +
+        group * (2 * head_bytes(d, request.backward) + 4 * count(d.N) * count(d.E + 2) + 12 * count(d.M) + 8192);
+    if (request.backward)
+      memory += group * 8 * tokens + most_partial_bytes + lanes * (4 * count(d.N + 128) * count(d.D + 32) + 1e6);
+    return {cost, seconds, memory};
+  }
+  void forward(const Call& call, const Outputs& outputs) const override { amx_forward_call(call, outputs); }
+  void backward(const Call& call, const Gradients& gradients) const override { amx_backward_call(call, gradients); }
+};
+
+}  // namespace
+
+const Implementation& amx() {
+  static const Amx implementation;
+  return implementation;
+}
+
+}  // namespace saddle::kernels

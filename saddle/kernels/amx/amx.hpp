@@ -1,0 +1,10 @@
+// The AMX implementation: bfloat16 softmax attention on tile registers, forward and backward.
+#pragma once
+
+#include "saddle/kernels/implementation.hpp"
+
+namespace saddle::kernels {
+
+const Implementation& amx();
+
+}  // namespace saddle::kernels

@@ -1,0 +1,232 @@
+// Backward pass of one block of queries: the weights again from log h, then the gradients, key block by key block.
+#if defined(SADDLE_KERNELS_TILED_BACKWARD_INL_HPP_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SADDLE_KERNELS_TILED_BACKWARD_INL_HPP_
+#undef SADDLE_KERNELS_TILED_BACKWARD_INL_HPP_
+#else
+#define SADDLE_KERNELS_TILED_BACKWARD_INL_HPP_
+#endif
+
+#include "saddle/kernels/tiled/scores-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace saddle::kernels::HWY_NAMESPACE {
+
+template <class T>
+HWY_INLINE Index vectors_of(Index width) {
+  return (width + lanes<T> - 1) / lanes<T>;
+}
+
+// What the lanes of a query block bring to the backward pass.
+template <class T>
+struct BackwardLanes {
+  HWY_ALIGN T start[block_queries<T>];    // added to every score
+  HWY_ALIGN T inverse[block_queries<T>];  // factor of g: 1/h, or 1 where start holds log h already
+  HWY_ALIGN T delta[block_queries<T>];    // sum_j A_ij dA_ij of a row sum, else 0
+  T all = 1;                              // a weight from which on one key has all there is, as far as rounding tells
+};
+
+// A [keys, block_queries] (as applied, dropout included) and ds for one block of keys.
+template <bool MASKED, class T, class G>
+HWY_NOINLINE void differentiate_block(const ScoreProblem<T>& problem, const G& g, const T* qt, const T* gt,
+                                      const BackwardLanes<T>& x, const T* column, Rows<const T> k, Rows<const T> v,
+                                      Index n, const BlockBits& bits, T drop_factor, T* a, T* ds) {
+  const Tag<T> d;
+  constexpr Index L = lanes<T>, Q = block_queries<T>;
+  const Vector<T> drop = hn::Set(d, drop_factor);
+  for_row_tiles(n, [&](auto rows, Index i) HWY_ATTR {
+    Vector<T> s[rows][tile_vectors];
+    score_rows<rows>(k[i], k.stride, qt, problem.D, x.start, column != nullptr ? column + i : nullptr, s);
+    SADDLE_UNROLL(8)
+    for (int r = 0; r < rows; ++r) SADDLE_UNROLL(8)
+    for (int u = 0; u < tile_vectors; ++u) {
+      const Index at = (i + r) * Q + u * L;
+      Vector<T> weight = g(s[r][u]);
+      if constexpr (MASKED || !G::exponential) weight = hn::Mul(weight, hn::Load(d, x.inverse + u * L));
+      if constexpr (!G::exponential) {
+        Vector<T> slope = hn::Mul(g.derivative(s[r][u]), hn::Load(d, x.inverse + u * L));
+        if constexpr (MASKED) slope = hn::IfThenElseZero(mask_of<T>(bits.seen[i + r], u), slope);
+        hn::Store(slope, d, ds + at);
+      }
+      if constexpr (MASKED) weight = hn::IfThenElseZero(mask_of<T>(bits.seen[i + r], u), weight);
+      hn::Store(weight, d, a + at);
+    }
+    // dA, then ds = slope (dA - delta); for exp the slope is the weight itself.
+    Vector<T> da[rows][tile_vectors];
+    SADDLE_UNROLL(8)
+    for (int r = 0; r < rows; ++r) SADDLE_UNROLL(8)
+    for (int u = 0; u < tile_vectors; ++u) da[r][u] = hn::Zero(d);
+    multiply<rows, tile_vectors, Along::k>(v[i], v.stride, gt, Q, problem.E, da);
+    SADDLE_UNROLL(8)
+    for (int r = 0; r < rows; ++r) SADDLE_UNROLL(8)
+    for (int u = 0; u < tile_vectors; ++u) {
+      const Index at = (i + r) * Q + u * L;
+      const Vector<T> weight = hn::Load(d, a + at);
+      const Vector<T> slope = G::exponential ? weight : hn::Load(d, ds + at);
+      Vector<T> own = da[r][u];
+      if constexpr (MASKED) {
+        own = hn::IfThenElseZero(mask_of<T>(bits.seen[i + r], u), own);
+        if (bits.dropped) {
+          const auto kept = mask_of<T>(bits.kept[i + r], u);
+          own = hn::IfThenElseZero(kept, hn::Mul(own, drop));
+          hn::Store(hn::IfThenElseZero(kept, hn::Mul(weight, drop)), d, a + at);
+        }
+      }
+      Vector<T> change = hn::Mul(slope, hn::Sub(own, hn::Load(d, x.delta + u * L)));
+      // A key with all the weight: dA - delta is 0 up to rounding, which steep transforms would blow up.
+      if constexpr (MASKED && G::exponential) change = hn::IfThenZeroElse(hn::Ge(weight, hn::Set(d, x.all)), change);
+      hn::Store(change, d, ds + at);
+    }
+  });
+}
+
+template <class T, class G>
+class BackwardBlock {
+  static constexpr Index L = lanes<T>, Q = block_queries<T>;
+  static constexpr T infinity = std::numeric_limits<T>::infinity();
+  static constexpr T unit = G::exponential ? static_cast<T>(score_unit<T>) : T{1};
+
+ public:
+  static Index scratch(Index D, Index E) {
+    return Q * (2 * D + E + 2 * block_keys + (vectors_of<T>(D) + vectors_of<T>(E)) * L) + block_keys * (D + E);
+  }
+
+  BackwardBlock(const TiledHead<T>& head, const TiledGradients<T>& gradients, Index i0, T* scratch)
+      : head_(head),
+        p_(head.problem),
+        out_(gradients),
+        g_(p_.kappa),
+        i0_(i0),
+        count_(std::min(p_.N, i0 + Q) - i0),
+        d_vectors_(vectors_of<T>(p_.D)),
+        e_vectors_(vectors_of<T>(p_.E)) {
+    const auto take = [&](Index n) {
+      T* piece = scratch;
+      scratch += n;
+      return piece;
+    };
+    qt_ = take(Q * p_.D);
+    gt_ = take(Q * p_.E);
+    dqt_ = take(Q * p_.D);
+    a_ = take(Q * block_keys);
+    ds_ = take(Q * block_keys);
+    q_ = take(Q * d_vectors_ * L);
+    g_rows_ = take(Q * e_vectors_ * L);
+    k_copy_ = take(block_keys * p_.D);
+    v_copy_ = take(block_keys * p_.E);
+    load();
+  }
+
+  void run(Index j0, Index j1) {
+    const auto [first, last] = head_.visibility->key_range(i0_, i0_ + count_);
+    general_ |= last - first == 1;  // all weight on one key, see x_.all
+    for (Index j = std::max(j0, first); j < std::min(j1, last); j += block_keys)
+      step(j, std::min(block_keys, std::min(j1, last) - j));
+    HWY_ALIGN T factor[Q];
+    std::fill_n(factor, Q, static_cast<T>(p_.a));
+    if (out_.dq) transpose_back(dqt_, Q, factor, out_.dq[i0_], out_.dq.stride, count_, p_.D);
+    if (out_.drow != nullptr)
+      for (Index i = 0; i < count_; ++i) out_.drow[i0_ + i] = row_sum_[i];
+  }
+
+ private:
+  // Queries and dy of the block in both orders; rows padded with zeros to whole vectors.
+  void load() {
+    load_queries(p_, i0_, count_, static_cast<T>(p_.a) * unit, qt_);
+    const auto same = [](Vector<T> x, Index) HWY_ATTR { return x; };
+    const auto same1 = [](T x, Index) HWY_ATTR { return x; };
+    transpose(out_.dy[i0_], out_.dy.stride, count_, p_.E, gt_, Q, Q, same, same1);
+    for (Index i = 0; i < count_; ++i) {
+      const T *q = p_.q[i0_ + i], *dy = out_.dy[i0_ + i];
+      T *to = q_ + i * d_vectors_ * L, *g = g_rows_ + i * e_vectors_ * L;
+      const T a = static_cast<T>(p_.a);
+      if (p_.q_shift != nullptr)
+        for (Index c = 0; c < p_.D; ++c) to[c] = (q[c] - p_.q_shift[c]) * p_.q_factor[c] * a;
+      else
+        for (Index c = 0; c < p_.D; ++c) to[c] = q[c] * a;
+      std::fill(to + p_.D, to + d_vectors_ * L, T{0});
+      std::copy_n(dy, p_.E, g);
+      std::fill(g + p_.E, g + e_vectors_ * L, T{0});
+    }
+    std::fill_n(dqt_, Q * p_.D, T{0});
+    std::fill_n(row_sum_, Q, T{0});
+    for (Index i = 0; i < Q; ++i) load_lane(i, i < count_);
+    // With h of the forward pass the roundings of scores cancel; with log h they do not, and grow with what is added.
+    T largest = 2;
+    for (Index i = 0; i < count_ && out_.h == nullptr; ++i)
+      if (std::isfinite(x_.start[i])) largest = std::max(largest, std::fabs(x_.start[i]));
+    x_.all = 1 - 4 * largest * std::numeric_limits<T>::epsilon();
+  }
+
+  void load_lane(Index i, bool exists) {
+    const primal::NormaliserRule& rule = head_.normaliser;
+    const T row = p_.row != nullptr && exists ? p_.row[i0_ + i] * unit : T{0};
+    x_.delta[i] = rule.row_sum && exists ? out_.delta[i0_ + i] : T{0};
+    x_.start[i] = row;
+    x_.inverse[i] = 0;
+    if (!exists) return;
+    if (!rule.row_sum) {
+      x_.inverse[i] = static_cast<T>(1 / rule.fixed);
+      general_ = true;
+    } else if (out_.h != nullptr) {
+      x_.start[i] = row - out_.reference[i0_ + i];
+      x_.inverse[i] = out_.h[i0_ + i] == 0 ? T{0} : 1 / out_.h[i0_ + i];
+      general_ = true;
+    } else {
+      x_.start[i] = out_.log_h[i0_ + i] == -infinity ? -infinity : row - out_.log_h[i0_ + i] * unit;
+      x_.inverse[i] = 1;
+    }
+  }
+
+  void step(Index j0, Index n) {
+    if (!bits_.look(head_, i0_, i0_ + count_, j0, n)) return;
+    HWY_ALIGN T column[block_keys];
+    if (p_.column != nullptr)
+      for (Index c = 0; c < n; ++c) column[c] = p_.column[j0 + c] * unit;
+    const Rows<const T> k{p_.k[j0], p_.k.stride}, v{p_.v[j0], p_.v.stride};
+    const T* columns = p_.column != nullptr ? column : nullptr;
+    const T drop = static_cast<T>(head_.dropout.factor);
+    if (bits_.masked || bits_.dropped || general_)
+      differentiate_block<true>(p_, g_, qt_, gt_, x_, columns, k, v, n, bits_, drop, a_, ds_);
+    else
+      differentiate_block<false>(p_, g_, qt_, gt_, x_, columns, k, v, n, bits_, drop, a_, ds_);
+    if (out_.dv) multiply_wide(a_, Q, g_rows_, e_vectors_ * L, count_, out_.dv[j0], out_.dv.stride, n, e_vectors_);
+    if (out_.dk) multiply_wide(ds_, Q, q_, d_vectors_ * L, count_, out_.dk[j0], out_.dk.stride, n, d_vectors_);
+    if (out_.dq) {
+      Index odd[block_keys], odd_count = 0;
+      const Rows<const T> rows = guarded_rows(k, n, p_.D, bits_, k_copy_, odd, odd_count);
+      multiply_panel<Along::row>(rows.data, rows.stride, ds_, n, dqt_, p_.D);
+      add_odd_rows(k, p_.D, ds_, odd, odd_count, count_, dqt_);
+    }
+    if (out_.drow != nullptr)
+      for (Index c = 0; c < n; ++c)
+        for (Index i = 0; i < count_; ++i) row_sum_[i] += ds_[c * Q + i];
+    if (out_.dcolumn != nullptr)
+      for (Index c = 0; c < n; ++c)
+        for (Index i = 0; i < count_; ++i) out_.dcolumn[j0 + c] += ds_[c * Q + i];
+  }
+
+  const TiledHead<T>& head_;
+  const ScoreProblem<T>& p_;
+  const TiledGradients<T>& out_;
+  G g_;
+  Index i0_, count_, d_vectors_, e_vectors_;
+  T *qt_, *gt_, *dqt_, *a_, *ds_, *q_, *g_rows_, *k_copy_, *v_copy_;
+  bool general_ = false;  // some lane needs x_.inverse
+  BlockBits bits_;
+  BackwardLanes<T> x_;
+  T row_sum_[Q];
+};
+
+template <class T>
+void backward_block(const TiledHead<T>& head, const TiledGradients<T>& gradients, Index i0, Index j0, Index j1,
+                    T* scratch) {
+  if (head.problem.kappa.kind == Kappa::Kind::exp)
+    BackwardBlock<T, ExpScore<T>>(head, gradients, i0, scratch).run(j0, j1);
+  else
+    BackwardBlock<T, PolynomialScore<T>>(head, gradients, i0, scratch).run(j0, j1);
+}
+
+}  // namespace saddle::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
