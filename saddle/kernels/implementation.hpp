@@ -22,6 +22,8 @@ struct Request {
   bool dropout = false;                                    // the call drops weights
   bool backward = false;                                   // gradients will be asked for
   int threads = 0;                                         // 0: all
+
+  bool operator==(const Request&) const = default;
 };
 
 SADDLE_API Request request_of(const primal::Call& call, const primal::Outputs& outputs);

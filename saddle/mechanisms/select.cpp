@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "saddle/base/cpu.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/log.hpp"
+#include "saddle/base/parallel.hpp"
 #include "saddle/base/text.hpp"
 #include "saddle/primal/written.hpp"
 
@@ -27,7 +29,7 @@ std::string why_not_others(const Selection& selection) {
 }
 
 // The implementation to run; a slow one is never chosen silently.
-const kernels::Implementation& chosen(const kernels::Request& request) {
+const kernels::Implementation& choose(const kernels::Request& request) {
   const Selection selection = select(request);
   if (selection.chosen == nullptr) {
     std::vector<std::string> refusals;
@@ -44,6 +46,26 @@ const kernels::Implementation& chosen(const kernels::Request& request) {
              fmt::format("[{}] runs on the slow double reference: {}", text, why_not_others(selection)));
   }
   return *selection.chosen;
+}
+
+// The same, remembered: a training loop asks the same few questions over and over, and counting visible pairs takes
+// longer than some calls.
+const kernels::Implementation& chosen(const kernels::Request& request) {
+  struct Answer {
+    kernels::Request request;
+    Isa isa;
+    int threads;
+    const kernels::Implementation* implementation;
+  };
+  constexpr std::size_t most = 32;
+  thread_local std::vector<Answer> known;
+  const Isa isa = best_isa();
+  for (const Answer& answer : known)
+    if (answer.isa == isa && answer.threads == threads() && answer.request == request) return *answer.implementation;
+  const kernels::Implementation& implementation = choose(request);
+  if (known.size() == most) known.erase(known.begin());
+  known.push_back({request, isa, threads(), &implementation});
+  return implementation;
 }
 
 }  // namespace

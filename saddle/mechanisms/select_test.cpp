@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saddle/base/cpu.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/mechanisms/registry.hpp"
 
@@ -21,16 +22,30 @@ kernels::Request request_for(const std::string& attention, const Dims& dims) {
 std::string_view chosen(const kernels::Request& request) { return select(request).chosen->name(); }
 
 TEST(Select, TakesThePrimalFormWhereItPays) {
-  EXPECT_EQ(chosen(request_for("linear(elu1)", {1, 8, 1024, 1024, 64, 64})), "primal");
-  EXPECT_EQ(chosen(request_for("linear(elu1)+causal", {1, 8, 1024, 1024, 64, 64})), "primal");
-  EXPECT_EQ(chosen(request_for("linear(taylor,order=4)", {1, 1, 8, 8, 16, 16})), "reference");
+  EXPECT_EQ(chosen(request_for("linear(elu1)", {1, 8, 1024, 1024, 64, 64})), "linear");
+  EXPECT_EQ(chosen(request_for("linear(elu1)+causal", {1, 8, 1024, 1024, 64, 64})), "linear");
+  EXPECT_EQ(chosen(request_for("linear(taylor,order=4)", {1, 1, 8, 8, 16, 16})), "tiled");
 }
 
 TEST(Select, WeightsNeedTheDualForm) {
   auto request = request_for("linear(elu1)", {1, 8, 1024, 1024, 64, 64});
   request.weights = true;
-  EXPECT_EQ(chosen(request), "reference");
+  EXPECT_EQ(chosen(request), "tiled");
   EXPECT_THAT(explain(request, select(request)), HasSubstr("exist only in the dual form"));
+}
+
+TEST(Select, TakesTheTilesWhereThereAreSome) {
+  auto request = request_for("softmax+bn", {1, 8, 1024, 1024, 64, 64});
+  EXPECT_EQ(chosen(request), "tiled");
+  request.dtype = DType::bf16;
+  EXPECT_EQ(chosen(request), best_isa() >= Isa::amx ? "amx" : "tiled");
+  request.dropout = true;
+  EXPECT_EQ(chosen(request), "tiled");
+}
+
+// Nothing fast serves statistics per query below a feature map: the reference does, and says why.
+TEST(Select, LeavesTheReferenceWhatOthersRefuse) {
+  EXPECT_EQ(chosen(request_for("linear(elu1)+bn+causal", {1, 2, 64, 64, 8, 8})), "reference");
 }
 
 TEST(Select, EveryRefusalHasAReason) {
@@ -48,7 +63,7 @@ TEST(Select, EveryRefusalHasAReason) {
 TEST(Select, TooManyFeaturesAreRefusedNotCounted) {
   for (const char* attention : {"poly(degree=100)", "linear(taylor,order=20)", "linear(taylor,order=8)"}) {
     const auto request = request_for(attention, {1, 1, 16, 16, 64, 64});
-    EXPECT_EQ(chosen(request), "reference") << attention;
+    EXPECT_EQ(chosen(request), "tiled") << attention;
     EXPECT_THAT(explain(request, select(request)), HasSubstr("more features than can be stored"));
     EXPECT_LT(select(request).candidates.back().estimate.memory, 1e7) << attention;
   }

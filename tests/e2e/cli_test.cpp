@@ -129,7 +129,7 @@ TEST_F(CommandLine, DoctorFindsThisInstallationSound) {
   EXPECT_EQ(result.code, 0) << result.out;
   EXPECT_THAT(result.err, IsEmpty());
   EXPECT_THAT(result.out, HasSubstr("ok "));
-  EXPECT_THAT(result.out, HasSubstr("selected implementation equals the reference (primal selected, "));
+  EXPECT_THAT(result.out, HasSubstr("selected implementation equals the reference (tiled selected, "));
   EXPECT_TRUE(json("saddle doctor --json")["ok"]);
   EXPECT_EQ(json("SADDLE_MAX_ISA=scalar saddle doctor --json")["isa"]["used"], "scalar");
   const Result wrong = sh("SADDLE_MAX_ISA=mmx saddle doctor");

@@ -81,11 +81,46 @@ struct HeadPass {
   }
 };
 
+// The heads of a group. Kept by the calling thread from call to call: touching fresh memory costs as much as the work
+// on short sequences.
+class Group {
+ public:
+  Group(const Dims& dims, bool backward) : heads_(kept()), bytes_(head_bytes(dims, backward)) {
+    size_ = group_size(dims, backward);
+    if (std::ssize(heads_) < size_) heads_.resize(size_);
+  }
+  ~Group() {
+    for (HeadPass& pass : heads_) pass.stage.reset();
+    if (bytes_ * count(size_) > 4 * group_bytes) heads_.clear();
+  }
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  Index size() const { return size_; }
+  HeadPass& operator[](Index slot) { return heads_[slot]; }
+
+ private:
+  static std::vector<HeadPass>& kept() {
+    thread_local std::vector<HeadPass> heads;
+    return heads;
+  }
+
+  std::vector<HeadPass>& heads_;
+  double bytes_;
+  Index size_ = 0;
+};
+
+// Whether whole heads keep all threads busy: then a thread packs and computes a head in one go.
+bool shares_evenly(Index heads) {
+  const Index lanes = threads();
+  return heads >= 8 * lanes || (heads >= 2 * lanes && heads % lanes == 0);
+}
+
 // Calls body(slot, task) for the heads of one group in parallel.
 template <class Body>
-void for_heads(const Dims& dims, std::vector<HeadPass>& group, Index first, Body&& body) {
+void for_heads(const Dims& dims, Group& group, Index first, Body&& body) {
   const Index heads = dims.B * dims.H;
-  const Index n = std::min<Index>(std::ssize(group), heads - first);
+  const Index n = std::min(group.size(), heads - first);
   parallel_for(
       n, 1, [&](Index slot) { body(group[slot], first + slot); }, loop_for(dims));
 }
@@ -105,26 +140,36 @@ void amx_forward_call(const Call& call, const Outputs& outputs) {
   const Dims dims = call.dims();
   const Index heads = dims.B * dims.H, blocks = (dims.N + amx_queries - 1) / amx_queries;
   const OutputRows<float> rows(call, outputs.y);
-  std::vector<HeadPass> group(group_size(dims, false));
-  for (Index first = 0; first < heads; first += std::ssize(group)) {
-    for_heads(dims, group, first, [&](HeadPass& pass, Index task) {
-      pass.prepare(call, task, AmxKeys::Pass::forward, static_cast<bool>(outputs.lse));
-      if (outputs.lse) pass.lse.resize(dims.N);
-      if (!half_rows(call, outputs.y, pass.b, pass.h)) pass.y.resize(dims.N * dims.E);
-    });
-    const Index n = std::min<Index>(std::ssize(group), heads - first);
+  Group group(dims, false);
+  const auto prepare = [&](HeadPass& pass, Index task) {
+    pass.prepare(call, task, AmxKeys::Pass::forward, static_cast<bool>(outputs.lse));
+    if (outputs.lse) pass.lse.resize(dims.N);
+    if (!half_rows(call, outputs.y, pass.b, pass.h)) pass.y.resize(dims.N * dims.E);
+  };
+  const auto run = [&](HeadPass& pass, Index i0, Index i1) {
+    AmxOutputs block;
+    block.half = half_rows(call, outputs.y, pass.b, pass.h);
+    if (!block.half) block.full = {pass.y.data(), dims.E};
+    if (outputs.lse) block.lse = pass.lse.data();
+    amx_forward(pass.head, block, i0, i1);
+    if (!block.half) rows.store(pass.b, pass.h, i0, i1 - i0, {pass.y.data() + i0 * dims.E, dims.E});
+    if (outputs.lse) store_lse(outputs.lse, pass, i0, i1);
+  };
+  for (Index first = 0; first < heads; first += group.size()) {
+    const Index n = std::min(group.size(), heads - first);
+    if (shares_evenly(n)) {
+      for_heads(dims, group, first, [&](HeadPass& pass, Index task) {
+        prepare(pass, task);
+        run(pass, 0, dims.N);
+      });
+      continue;
+    }
+    for_heads(dims, group, first, prepare);
     parallel_for(
         n * blocks, 1,
         [&](Index task) {
-          HeadPass& pass = group[task / blocks];
-          const Index i0 = (blocks - 1 - task % blocks) * amx_queries, i1 = std::min(dims.N, i0 + amx_queries);
-          AmxOutputs block;
-          block.half = half_rows(call, outputs.y, pass.b, pass.h);
-          if (!block.half) block.full = {pass.y.data(), dims.E};
-          if (outputs.lse) block.lse = pass.lse.data();
-          amx_forward(pass.head, block, i0, i1);
-          if (!block.half) rows.store(pass.b, pass.h, i0, i1 - i0, {pass.y.data() + i0 * dims.E, dims.E});
-          if (outputs.lse) store_lse(outputs.lse, pass, i0, i1);
+          const Index i0 = (blocks - 1 - task % blocks) * amx_queries;
+          run(group[task / blocks], i0, std::min(dims.N, i0 + amx_queries));
         },
         loop_for(dims));
   }
@@ -180,38 +225,44 @@ void amx_backward_call(const Call& call, const Gradients& gradients) {
   const Index heads = dims.B * dims.H, ranges = key_ranges(dims);
   const bool saved = gradients.y && gradients.lse && gradients.lse.dtype != DType::bf16;
   std::vector<std::vector<std::vector<double>>> dtheta(heads);
-  std::vector<HeadPass> group(group_size(dims, true));
-  for (Index first = 0; first < heads; first += std::ssize(group)) {
-    for_heads(dims, group, first, [&](HeadPass& pass, Index task) {
-      pass.prepare(call, task, AmxKeys::Pass::backward, saved);
-      pass.dy = pass.stage->dy(gradients);
-      pass.targets = pass.stage->targets(gradients);
-      if (pass.targets.drow != nullptr) std::fill_n(pass.targets.drow, dims.N, 0.0f);  // r cancels
-      row_statistics(call, gradients, pass, saved);
-      pass.queries.pack(pass.head, {{}, pass.dy}, pass.lse.data(), pass.delta.data());
-      pass.targets.dq = or_own(pass.targets.dq, pass.head.N, pass.head.D, pass.unwanted[0]);
-      pass.targets.dk = or_own(pass.targets.dk, pass.head.K, pass.head.D, pass.unwanted[1]);
-      pass.targets.dv = or_own(pass.targets.dv, pass.head.K, pass.head.E, pass.unwanted[2]);
-      if (ranges > 1) pass.dq.resize(ranges * dims.N * pass.head.D);
-    });
-    const Index n = std::min<Index>(std::ssize(group), heads - first);
+  Group group(dims, true);
+  const auto prepare = [&](HeadPass& pass, Index task) {
+    pass.prepare(call, task, AmxKeys::Pass::backward, saved);
+    pass.dy = pass.stage->dy(gradients);
+    pass.targets = pass.stage->targets(gradients);
+    if (pass.targets.drow != nullptr) std::fill_n(pass.targets.drow, dims.N, 0.0f);  // r cancels
+    row_statistics(call, gradients, pass, saved);
+    pass.queries.pack(pass.head, {{}, pass.dy}, pass.lse.data(), pass.delta.data());
+    pass.targets.dq = or_own(pass.targets.dq, pass.head.N, pass.head.D, pass.unwanted[0]);
+    pass.targets.dk = or_own(pass.targets.dk, pass.head.K, pass.head.D, pass.unwanted[1]);
+    pass.targets.dv = or_own(pass.targets.dv, pass.head.K, pass.head.E, pass.unwanted[2]);
+    pass.dq.resize(ranges > 1 ? ranges * dims.N * pass.head.D : 0);
+  };
+  const auto run = [&](HeadPass& pass, Index range) {
+    const Index K = pass.head.K, part = dims.N * pass.head.D;
+    const auto edge = [&](Index r) { return r == ranges ? K : K * r / ranges / amx_keys * amx_keys; };
+    AmxGradients block{pass.targets.dq, pass.targets.dk, pass.targets.dv};
+    if (!pass.dq.empty()) block.dq = {pass.dq.data() + range * part, pass.head.D};
+    if (ranges > 1 && edge(range) == edge(range + 1)) {
+      std::fill_n(block.dq.data, part, 0.0f);
+      return;
+    }
+    thread_local AmxScratch scratch;
+    amx_backward(pass.head, pass.queries, block, edge(range), edge(range + 1), scratch);
+  };
+  for (Index first = 0; first < heads; first += group.size()) {
+    const Index n = std::min(group.size(), heads - first);
+    if (ranges == 1 && shares_evenly(n)) {
+      for_heads(dims, group, first, [&](HeadPass& pass, Index task) {
+        prepare(pass, task);
+        run(pass, 0);
+        finish(gradients, pass, ranges, dtheta[task]);
+      });
+      continue;
+    }
+    for_heads(dims, group, first, prepare);
     parallel_for(
-        n * ranges, 1,
-        [&](Index task) {
-          HeadPass& pass = group[task / ranges];
-          const Index range = task % ranges, K = pass.head.K;
-          const auto edge = [&](Index r) { return r == ranges ? K : K * r / ranges / amx_keys * amx_keys; };
-          if (ranges > 1 && edge(range) == edge(range + 1)) {
-            if (!pass.dq.empty())
-              std::fill_n(pass.dq.data() + range * dims.N * pass.head.D, dims.N * pass.head.D, 0.0f);
-            return;
-          }
-          thread_local AmxScratch scratch;
-          AmxGradients block{pass.targets.dq, pass.targets.dk, pass.targets.dv};
-          if (!pass.dq.empty()) block.dq = {pass.dq.data() + range * dims.N * pass.head.D, pass.head.D};
-          amx_backward(pass.head, pass.queries, block, edge(range), edge(range + 1), scratch);
-        },
-        loop_for(dims));
+        n * ranges, 1, [&](Index task) { run(group[task / ranges], task % ranges); }, loop_for(dims));
     for_heads(dims, group, first, [&](HeadPass& pass, Index task) { finish(gradients, pass, ranges, dtheta[task]); });
   }
   write_parameter_gradients(call, gradients, dtheta);

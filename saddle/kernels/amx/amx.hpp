@@ -5,6 +5,6 @@
 
 namespace saddle::kernels {
 
-const Implementation& amx();
+SADDLE_API const Implementation& amx();
 
 }  // namespace saddle::kernels

@@ -25,58 +25,62 @@ struct BackwardLanes {
   T all = 1;                              // a weight from which on one key has all there is, as far as rounding tells
 };
 
-// A [keys, block_queries] (as applied, dropout included) and ds for one block of keys.
-template <bool MASKED, class T, class G>
-HWY_NOINLINE void differentiate_block(const ScoreProblem<T>& problem, const G& g, const T* qt, const T* gt,
-                                      const BackwardLanes<T>& x, const T* column, Rows<const T> k, Rows<const T> v,
-                                      Index n, const BlockBits& bits, T drop_factor, T* a, T* ds) {
+// A [keys, block_queries] and ds = A (dA - delta) for one block of visible keys, g = exp with start holding log h.
+template <class T>
+HWY_NOINLINE void differentiate_visible(const ScoreProblem<T>& problem, const T* qt, const T* gt,
+                                        const BackwardLanes<T>& x, const T* column, Rows<const T> k, Rows<const T> v,
+                                        Index n, T* a, T* ds) {
   const Tag<T> d;
   constexpr Index L = lanes<T>, Q = block_queries<T>;
-  const Vector<T> drop = hn::Set(d, drop_factor);
   for_row_tiles(n, [&](auto rows, Index i) HWY_ATTR {
     Vector<T> s[rows][tile_vectors];
     score_rows<rows>(k[i], k.stride, qt, problem.D, x.start, column != nullptr ? column + i : nullptr, s);
     SADDLE_UNROLL(8)
     for (int r = 0; r < rows; ++r) SADDLE_UNROLL(8)
     for (int u = 0; u < tile_vectors; ++u) {
-      const Index at = (i + r) * Q + u * L;
-      Vector<T> weight = g(s[r][u]);
-      if constexpr (MASKED || !G::exponential) weight = hn::Mul(weight, hn::Load(d, x.inverse + u * L));
-      if constexpr (!G::exponential) {
-        Vector<T> slope = hn::Mul(g.derivative(s[r][u]), hn::Load(d, x.inverse + u * L));
-        if constexpr (MASKED) slope = hn::IfThenElseZero(mask_of<T>(bits.seen[i + r], u), slope);
-        hn::Store(slope, d, ds + at);
-      }
-      if constexpr (MASKED) weight = hn::IfThenElseZero(mask_of<T>(bits.seen[i + r], u), weight);
-      hn::Store(weight, d, a + at);
+      hn::Store(exp_score(d, s[r][u]), d, a + (i + r) * Q + u * L);
+      s[r][u] = hn::Zero(d);
     }
-    // dA, then ds = slope (dA - delta); for exp the slope is the weight itself.
-    Vector<T> da[rows][tile_vectors];
-    SADDLE_UNROLL(8)
-    for (int r = 0; r < rows; ++r) SADDLE_UNROLL(8)
-    for (int u = 0; u < tile_vectors; ++u) da[r][u] = hn::Zero(d);
-    multiply<rows, tile_vectors, Along::k>(v[i], v.stride, gt, Q, problem.E, da);
+    multiply<rows, tile_vectors, Along::k>(v[i], v.stride, gt, Q, problem.E, s);
     SADDLE_UNROLL(8)
     for (int r = 0; r < rows; ++r) SADDLE_UNROLL(8)
     for (int u = 0; u < tile_vectors; ++u) {
       const Index at = (i + r) * Q + u * L;
-      const Vector<T> weight = hn::Load(d, a + at);
-      const Vector<T> slope = G::exponential ? weight : hn::Load(d, ds + at);
-      Vector<T> own = da[r][u];
-      if constexpr (MASKED) {
-        own = hn::IfThenElseZero(mask_of<T>(bits.seen[i + r], u), own);
-        if (bits.dropped) {
-          const auto kept = mask_of<T>(bits.kept[i + r], u);
-          own = hn::IfThenElseZero(kept, hn::Mul(own, drop));
-          hn::Store(hn::IfThenElseZero(kept, hn::Mul(weight, drop)), d, a + at);
-        }
-      }
-      Vector<T> change = hn::Mul(slope, hn::Sub(own, hn::Load(d, x.delta + u * L)));
-      // A key with all the weight: dA - delta is 0 up to rounding, which steep transforms would blow up.
-      if constexpr (MASKED && G::exponential) change = hn::IfThenZeroElse(hn::Ge(weight, hn::Set(d, x.all)), change);
-      hn::Store(change, d, ds + at);
+      const Vector<T> change = hn::Sub(s[r][u], hn::Load(d, x.delta + u * L));
+      hn::Store(hn::Mul(hn::Load(d, a + at), change), d, ds + at);
     }
   });
+}
+
+// The general case, from scores in a and dA in ds: any g, hidden and dropped pairs. A comes back as it is applied.
+template <class T, class G>
+HWY_NOINLINE void differentiate_masked(const G& g, const BackwardLanes<T>& x, Index n, const BlockBits& bits,
+                                       T drop_factor, T* a, T* ds) {
+  const Tag<T> d;
+  constexpr Index L = lanes<T>, Q = block_queries<T>;
+  const Vector<T> drop = hn::Set(d, drop_factor);
+  for (int u = 0; u < tile_vectors; ++u) {
+    const Vector<T> inverse = hn::Load(d, x.inverse + u * L), delta = hn::Load(d, x.delta + u * L);
+    for (Index i = 0; i < n; ++i) {
+      const Index at = i * Q + u * L;
+      const auto seen = mask_of<T>(bits.seen[i], u);
+      const Vector<T> s = hn::Load(d, a + at);
+      Vector<T> weight = hn::IfThenElseZero(seen, hn::Mul(g(s), inverse)), slope = weight;
+      if constexpr (!G::exponential) slope = hn::IfThenElseZero(seen, hn::Mul(g.derivative(s), inverse));
+      Vector<T> own = hn::IfThenElseZero(seen, hn::Load(d, ds + at));
+      Vector<T> applied = weight;
+      if (bits.dropped) {
+        const auto kept = mask_of<T>(bits.kept[i], u);
+        own = hn::IfThenElseZero(kept, hn::Mul(own, drop));
+        applied = hn::IfThenElseZero(kept, hn::Mul(weight, drop));
+      }
+      Vector<T> change = hn::Mul(slope, hn::Sub(own, delta));
+      // A key with all the weight: dA - delta is 0 up to rounding, which steep transforms would blow up.
+      if constexpr (G::exponential) change = hn::IfThenZeroElse(hn::Ge(weight, hn::Set(d, x.all)), change);
+      hn::Store(applied, d, a + at);
+      hn::Store(change, d, ds + at);
+    }
+  }
 }
 
 template <class T, class G>
@@ -184,11 +188,13 @@ class BackwardBlock {
       for (Index c = 0; c < n; ++c) column[c] = p_.column[j0 + c] * unit;
     const Rows<const T> k{p_.k[j0], p_.k.stride}, v{p_.v[j0], p_.v.stride};
     const T* columns = p_.column != nullptr ? column : nullptr;
-    const T drop = static_cast<T>(head_.dropout.factor);
-    if (bits_.masked || bits_.dropped || general_)
-      differentiate_block<true>(p_, g_, qt_, gt_, x_, columns, k, v, n, bits_, drop, a_, ds_);
-    else
-      differentiate_block<false>(p_, g_, qt_, gt_, x_, columns, k, v, n, bits_, drop, a_, ds_);
+    if (G::exponential && !bits_.masked && !bits_.dropped && !general_) {
+      differentiate_visible(p_, qt_, gt_, x_, columns, k, v, n, a_, ds_);
+    } else {
+      product_block(k, n, qt_, p_.D, x_.start, columns, a_);
+      product_block<T>(v, n, gt_, p_.E, nullptr, nullptr, ds_);
+      differentiate_masked(g_, x_, n, bits_, static_cast<T>(head_.dropout.factor), a_, ds_);
+    }
     if (out_.dv) multiply_wide(a_, Q, g_rows_, e_vectors_ * L, count_, out_.dv[j0], out_.dv.stride, n, e_vectors_);
     if (out_.dk) multiply_wide(ds_, Q, q_, d_vectors_ * L, count_, out_.dk[j0], out_.dk.stride, n, d_vectors_);
     if (out_.dq) {

@@ -22,10 +22,10 @@ struct QueryLanes {
 };
 
 // The weights of one block of keys before normalisation, into p [keys, block_queries]; their sums are added to `sum`,
-// the largest scores kept in `top`. Hidden weights are 0; dropped ones too, but they count in the sums.
-template <bool MASKED, class T, class G>
-HWY_NOINLINE void weigh_block(const ScoreProblem<T>& problem, const G& g, const T* qt, const T* start, const T* column,
-                              Index j0, Index n, const BlockBits& bits, T* p, T* top, T* sum) {
+// the largest scores kept in `top`. Everything happens while the scores are in registers.
+template <class T, class G>
+HWY_NOINLINE void weigh_visible(const ScoreProblem<T>& problem, const G& g, const T* qt, const T* start,
+                                const T* column, Index j0, Index n, T* p, T* top, T* sum) {
   const Tag<T> d;
   constexpr Index L = lanes<T>, Q = block_queries<T>;
   Vector<T> highest[tile_vectors], total[tile_vectors];
@@ -40,27 +40,40 @@ HWY_NOINLINE void weigh_block(const ScoreProblem<T>& problem, const G& g, const 
     SADDLE_UNROLL(8)
     for (int r = 0; r < rows; ++r) SADDLE_UNROLL(8)
     for (int v = 0; v < tile_vectors; ++v) {
-      if constexpr (MASKED) {
-        const auto seen = mask_of<T>(bits.seen[i + r], v);
-        if constexpr (G::exponential) {
-          s[r][v] = hn::IfThenElse(seen, s[r][v], hn::Set(d, -std::numeric_limits<T>::infinity()));
-          highest[v] = hn::Max(highest[v], s[r][v]);
-        }
-        Vector<T> weight = hn::IfThenElseZero(seen, g(s[r][v]));
-        total[v] = hn::Add(total[v], weight);
-        if (bits.dropped) weight = hn::IfThenElseZero(mask_of<T>(bits.kept[i + r], v), weight);
-        hn::Store(weight, d, p + (i + r) * Q + v * L);
-      } else {
-        if constexpr (G::exponential) highest[v] = hn::Max(highest[v], s[r][v]);
-        const Vector<T> weight = g(s[r][v]);
-        total[v] = hn::Add(total[v], weight);
-        hn::Store(weight, d, p + (i + r) * Q + v * L);
-      }
+      if constexpr (G::exponential) highest[v] = hn::Max(highest[v], s[r][v]);
+      const Vector<T> weight = g(s[r][v]);
+      total[v] = hn::Add(total[v], weight);
+      hn::Store(weight, d, p + (i + r) * Q + v * L);
     }
   });
   for (int v = 0; v < tile_vectors; ++v) {
     hn::Store(highest[v], d, top + v * L);
     hn::Store(total[v], d, sum + v * L);
+  }
+}
+
+// The same where some pairs are hidden or dropped, from scores in p. Hidden weights are 0; dropped ones too, but they
+// count in the sums.
+template <class T, class G>
+HWY_NOINLINE void weigh_masked(const G& g, Index n, const BlockBits& bits, T* p, T* top, T* sum) {
+  const Tag<T> d;
+  constexpr Index L = lanes<T>, Q = block_queries<T>;
+  for (int v = 0; v < tile_vectors; ++v) {
+    Vector<T> highest = hn::Load(d, top + v * L), total = hn::Load(d, sum + v * L);
+    for (Index i = 0; i < n; ++i) {
+      Vector<T> s = hn::Load(d, p + i * Q + v * L);
+      const auto seen = mask_of<T>(bits.seen[i], v);
+      if constexpr (G::exponential) {
+        s = hn::IfThenElse(seen, s, hn::Set(d, -std::numeric_limits<T>::infinity()));
+        highest = hn::Max(highest, s);
+      }
+      Vector<T> weight = hn::IfThenElseZero(seen, g(s));
+      total = hn::Add(total, weight);
+      if (bits.dropped) weight = hn::IfThenElseZero(mask_of<T>(bits.kept[i], v), weight);
+      hn::Store(weight, d, p + i * Q + v * L);
+    }
+    hn::Store(highest, d, top + v * L);
+    hn::Store(total, d, sum + v * L);
   }
 }
 
@@ -134,10 +147,12 @@ class ForwardBlock {
   }
 
   void tile(const T* column, Index j0, Index n, T* top, T* sum) {
-    if (bits_.masked || bits_.dropped)
-      weigh_block<true>(p_, g_, qt_, x_.start, column, j0, n, bits_, w_, top, sum);
-    else
-      weigh_block<false>(p_, g_, qt_, x_.start, column, j0, n, bits_, w_, top, sum);
+    if (!bits_.masked && !bits_.dropped) {
+      weigh_visible(p_, g_, qt_, x_.start, column, j0, n, w_, top, sum);
+      return;
+    }
+    product_block<T>({p_.k[j0], p_.k.stride}, n, qt_, p_.D, x_.start, column, w_);
+    weigh_masked(g_, n, bits_, w_, top, sum);
   }
 
   // top [Q]: the largest visible scores of the block less the reference.

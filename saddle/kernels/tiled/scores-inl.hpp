@@ -131,24 +131,52 @@ HWY_INLINE void for_row_tiles(Index n, F&& f) {
   for (; i < n; ++i) f(std::integral_constant<int, 1>{}, i);
 }
 
-// A row of v or k that holds something other than finite numbers.
+// c [n, block_queries] = start + column + rows [n, depth] b [depth, block_queries]; null start or column: 0.
 template <class T>
-HWY_INLINE bool is_finite_row(const T* x, Index n) {
-  T sum = 0;
-  for (Index e = 0; e < n; ++e) sum += x[e] - x[e];
-  return sum == 0;
+HWY_NOINLINE void product_block(Rows<const T> rows, Index n, const T* b, Index depth, const T* start, const T* column,
+                                T* c) {
+  const Tag<T> d;
+  constexpr Index L = lanes<T>, Q = block_queries<T>;
+  HWY_ALIGN static const T none[Q] = {};
+  for_row_tiles(n, [&](auto count, Index i) HWY_ATTR {
+    Vector<T> s[count][tile_vectors];
+    score_rows<count>(rows[i], rows.stride, b, depth, start != nullptr ? start : none,
+                      column != nullptr ? column + i : nullptr, s);
+    SADDLE_UNROLL(8)
+    for (int r = 0; r < count; ++r) SADDLE_UNROLL(8)
+    for (int v = 0; v < tile_vectors; ++v) hn::Store(s[r][v], d, c + (i + r) * Q + v * L);
+  });
 }
 
-// The rows of a key block as factors of hidden weights: 0 times NaN must not reach queries that do not see the key.
-// Rows that are not finite and hidden from some query are left out of the copy; their numbers go to `odd`.
+// Whether a row of v or k holds finite numbers only.
+template <class T>
+HWY_INLINE bool is_finite_row(const T* x, Index n) {
+  const Tag<T> d;
+  Vector<T> zeros = hn::Zero(d);
+  Index e = 0;
+  for (; e + lanes<T> <= n; e += lanes<T>) {
+    const Vector<T> own = hn::LoadU(d, x + e);
+    zeros = hn::Add(zeros, hn::Sub(own, own));
+  }
+  T rest = 0;
+  for (; e < n; ++e) rest += x[e] - x[e];
+  return rest == 0 && hn::AllTrue(d, hn::Eq(zeros, hn::Zero(d)));
+}
+
+// Rows this far apart, in bytes, share few cache sets: a block of them read column by column would not stay.
+inline constexpr Index far_apart = 1024;
+
+// The rows of a key block as factors of weights that may be hidden: 0 times NaN must not reach queries that do not see
+// the key. Rows that are not finite and hidden from some query are left out of a copy; their numbers go to `odd`. Rows
+// far apart are copied too.
 template <class T>
 HWY_INLINE Rows<const T> guarded_rows(Rows<const T> rows, Index n, Index width, const BlockBits& bits, T* copy,
                                       Index* odd, Index& odd_count) {
   odd_count = 0;
-  if (!bits.masked && !bits.dropped) return rows;
-  for (Index c = 0; c < n; ++c)
-    if ((bits.seen[c] != bits.queries || bits.dropped) && !is_finite_row(rows[c], width)) odd[odd_count++] = c;
-  if (odd_count == 0) return rows;
+  if (bits.masked || bits.dropped)
+    for (Index c = 0; c < n; ++c)
+      if ((bits.seen[c] != bits.queries || bits.dropped) && !is_finite_row(rows[c], width)) odd[odd_count++] = c;
+  if (odd_count == 0 && (rows.stride == width || rows.stride * static_cast<Index>(sizeof(T)) < far_apart)) return rows;
   for (Index c = 0, at = 0; c < n; ++c) {
     if (at < odd_count && odd[at] == c) {
       std::fill_n(copy + c * width, width, T{0});

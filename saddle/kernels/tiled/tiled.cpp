@@ -150,14 +150,42 @@ void forward_weights(const Outputs& outputs, const TiledKernels<T>& kernels, Hea
     store(outputs.column_sums, b * s[0] + h * s[1] + j * s[2], 0);
 }
 
+// Rows of other heads lie between those of this one, as in a fused projection: walking over them again for every block
+// of queries costs more than one copy.
+template <class T>
+bool is_scattered(const ScoreProblem<T>& p) {
+  constexpr Index far_apart = 1024 / static_cast<Index>(sizeof(T));
+  return (p.k.stride != p.D && p.k.stride >= far_apart) || (p.v.stride != p.E && p.v.stride >= far_apart);
+}
+
+// The head with its keys and values side by side in memory of this thread.
+template <class T>
+TiledHead<T> gathered(const TiledHead<T>& head) {
+  thread_local std::vector<T> memory;
+  const ScoreProblem<T>& p = head.problem;
+  if (std::ssize(memory) < p.K * (p.D + p.E)) memory.resize(p.K * (p.D + p.E));
+  T *k = memory.data(), *v = k + p.K * p.D;
+  constexpr Index ahead = 16, line = 64 / static_cast<Index>(sizeof(T));  // no hardware foresees such strides
+  for (Index j = 0; j < p.K; ++j) {
+    const Index next = std::min(j + ahead, p.K - 1);
+    for (Index c = 0; c < p.D; c += line) __builtin_prefetch(p.k[next] + c);
+    for (Index e = 0; e < p.E; e += line) __builtin_prefetch(p.v[next] + e);
+    std::copy_n(p.k[j], p.D, k + j * p.D);
+    std::copy_n(p.v[j], p.E, v + j * p.E);
+  }
+  TiledHead<T> other = head;
+  other.problem.k = {k, p.D};
+  other.problem.v = {v, p.E};
+  return other;
+}
+
 template <class T>
 void tiled_forward(const Call& call, const Outputs& outputs) {
   const TiledKernels<T>& kernels = tiled_kernels<T>();
   const Dims dims = call.dims();
   Heads<T> heads = prepare<T>(call, static_cast<bool>(outputs.lse));
   const OutputRows<T> y(call, outputs.y);
-  for_blocks(call, heads, kernels.queries, [&](Index task, Index i0) {
-    HeadPass<T>& work = *heads[task];
+  const auto block_of = [&](const TiledHead<T>& head, Index task, Index i0) {
     const Index b = task / dims.H, h = task % dims.H, count = std::min(kernels.queries, dims.N - i0);
     const Rows<T> direct = y.direct(b, h);
     thread_local std::vector<T> rows, log_h;
@@ -170,10 +198,21 @@ void tiled_forward(const Call& call, const Outputs& outputs) {
       block.y = {rows.data(), dims.E};
     }
     if (outputs.lse) block.log_h = log_h.data();
-    kernels.forward(work.head, block, i0, scratch(kernels, work.head.problem.D, dims.E));
+    kernels.forward(head, block, i0, scratch(kernels, head.problem.D, dims.E));
     if (!direct) y.store(b, h, i0, count, {rows.data(), dims.E});
     if (outputs.lse) store_lse(outputs.lse, b, h, i0, log_h.data(), count);
-  });
+  };
+  // With heads for every thread, each thread takes whole heads and may copy theirs.
+  if (std::ssize(heads) >= 4 * threads() && is_scattered(heads.front()->head.problem))
+    parallel_for(
+        std::ssize(heads), 1,
+        [&](Index task) {
+          const TiledHead<T> head = gathered(heads[task]->head);
+          for (Index i0 = 0; i0 < dims.N; i0 += kernels.queries) block_of(head, task, i0);
+        },
+        loop_for(call));
+  else
+    for_blocks(call, heads, kernels.queries, [&](Index task, Index i0) { block_of(heads[task]->head, task, i0); });
   if (outputs.weights || outputs.column_sums)
     parallel_for(
         dims.B * dims.H, 1,

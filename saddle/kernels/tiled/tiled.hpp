@@ -5,6 +5,6 @@
 
 namespace saddle::kernels {
 
-const Implementation& tiled();
+SADDLE_API const Implementation& tiled();
 
 }  // namespace saddle::kernels

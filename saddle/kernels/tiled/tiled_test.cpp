@@ -1,0 +1,198 @@
+// What the battery's small shapes cannot show: several blocks, large and odd values, hidden NaN, few heads.
+#include "saddle/kernels/tiled/tiled.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+#include "saddle/base/parallel.hpp"
+#include "saddle/base/random.hpp"
+#include "saddle/primal/reference.hpp"
+#include "saddle/primal/written.hpp"
+
+namespace saddle::kernels {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+struct Data {
+  Tensor q, k, v, dy;
+  primal::Call call;
+
+  Data(const std::string& attention, const Dims& d, DType dtype, double size = 1)
+      : q(dtype, {d.B, d.H, d.N, d.D}),
+        k(dtype, {d.B, d.H, d.M, d.D}),
+        v(dtype, {d.B, d.H, d.M, d.E}),
+        dy(dtype, {d.B, d.H, d.N, d.E}) {
+    Stream stream(11, "tiled");
+    for (Tensor* x : {&q, &k, &v, &dy})
+      for (Index i = 0; i < x->size(); ++i) x->set(i, stream.normal());
+    for (Index i = 0; i < q.size(); ++i) q.set(i, size * q.at(i));
+    call.attention = primal::parse(attention);
+    call.q = q.view();
+    call.k = k.view();
+    call.v = v.view();
+  }
+};
+
+struct Results {
+  Tensor y, lse, dq, dk, dv;
+};
+
+template <class Forward, class Backward>
+Results run(const Data& data, Forward&& forward, Backward&& backward, bool saved) {
+  const Shape &q = data.q.shape(), &v = data.v.shape();
+  const DType dtype = data.q.dtype();
+  Results r{Tensor(dtype, {q[0], q[1], q[2], v[3]}), Tensor(dtype, {q[0], q[1], q[2]}), Tensor(dtype, q),
+            Tensor(dtype, data.k.shape()), Tensor(dtype, v)};
+  forward(data.call, primal::Outputs{r.y.view(), {}, r.lse.view(), {}});
+  primal::Gradients gradients;
+  gradients.dy = data.dy.view();
+  gradients.dq = r.dq.view();
+  gradients.dk = r.dk.view();
+  gradients.dv = r.dv.view();
+  if (saved) {
+    gradients.y = r.y.view();
+    gradients.lse = r.lse.view();
+  }
+  backward(data.call, gradients);
+  return r;
+}
+
+Results run_tiled(const Data& data, bool saved) {
+  return run(
+      data, [](const auto& c, const auto& o) { tiled().forward(c, o); },
+      [](const auto& c, const auto& g) { tiled().backward(c, g); }, saved);
+}
+
+Results run_reference(const Data& data) {
+  return run(data, primal::reference_forward, primal::reference_backward, false);
+}
+
+double difference(const Tensor& a, const Tensor& b) {
+  double top = 1, off = 0;
+  for (Index i = 0; i < b.size(); ++i) {
+    if (a.at(i) == b.at(i)) continue;
+    top = std::max(top, std::fabs(b.at(i)));
+    off = std::max(off, std::isnan(a.at(i)) ? infinity : std::fabs(a.at(i) - b.at(i)));
+  }
+  return off / top;
+}
+
+void expect_close(const Results& a, const Results& b, double limit) {
+  EXPECT_LE(difference(a.y, b.y), limit);
+  EXPECT_LE(difference(a.lse, b.lse), limit);
+  EXPECT_LE(difference(a.dq, b.dq), limit);
+  EXPECT_LE(difference(a.dk, b.dk), limit);
+  EXPECT_LE(difference(a.dv, b.dv), limit);
+}
+
+TEST(Tiled, AgreesOverManyBlocksOnEveryIsa) {
+  const Isa best = best_isa();
+  for (const char* attention :
+       {"softmax", "softmax+causal", "softmax+window(40)", "rbf(gamma=0.1)", "softmax+sh(1,3)+causal",
+        "softmax+bn(beta=0.7)", "poly(degree=2)", "softmax+global_window(9,n_global=3)"})
+    for (const Dims& d : {Dims{1, 2, 197, 197, 20, 12}, Dims{1, 2, 130, 300, 16, 33}}) {
+      for (DType dtype : {DType::f64, DType::f32}) {
+        const Data data(attention, d, dtype);
+        const Results expected = run_reference(data);
+        for (Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
+          if (isa > best) continue;
+          setenv("SADDLE_MAX_ISA", to_string(isa), 1);
+          for (bool saved : {false, true}) {
+            SCOPED_TRACE(std::string(attention) + " " + to_string(isa) + (saved ? " saved" : ""));
+            expect_close(run_tiled(data, saved), expected, dtype == DType::f64 ? 1e-11 : 4e-6);
+          }
+          unsetenv("SADDLE_MAX_ISA");
+        }
+      }
+    }
+}
+
+// Logits up to 1e4 and beyond: rounding grows with them in float, but nothing overflows and double stays exact.
+TEST(Tiled, TakesLargeLogits) {
+  for (double size : {50.0, 2000.0, 1e5}) {
+    const Data exact("softmax", {1, 1, 70, 130, 16, 16}, DType::f64, size);
+    expect_close(run_tiled(exact, false), run_reference(exact), 1e-9);
+    const Data rounded("softmax", {1, 1, 70, 130, 16, 16}, DType::f32, size);
+    const Results results = run_tiled(rounded, true);
+    for (const Tensor* x : {&results.y, &results.lse, &results.dq, &results.dk, &results.dv})
+      for (Index i = 0; i < x->size(); ++i) ASSERT_TRUE(std::isfinite(x->at(i))) << size;
+  }
+}
+
+TEST(Tiled, TakesEqualHugeAndTinyValues) {
+  for (double value : {0.0, 1e-40, 2.0}) {
+    Data data("softmax", {1, 1, 3, 200, 4, 4}, DType::f32);
+    for (Index i = 0; i < data.k.size(); ++i) data.k.set(i, value);
+    for (Index i = 0; i < data.q.size(); ++i) data.q.set(i, value);
+    expect_close(run_tiled(data, false), run_reference(data), 2e-6);
+  }
+  Data data("softmax", {1, 1, 70, 130, 4, 4}, DType::f32);
+  for (Index c = 0; c < 4; ++c) data.k.set(100 * 4 + c, 1e4);  // one key takes or leaves everything
+  expect_close(run_tiled(data, false), run_reference(data), 2e-6);
+}
+
+// What a query does not see must not reach it, whatever it holds; what it sees does.
+TEST(Tiled, KeepsHiddenNanAndInfinityAway) {
+  for (double poison : {std::nan(""), infinity}) {
+    Data data("softmax+causal", {1, 1, 100, 100, 8, 8}, DType::f32);
+    const Results clean = run_tiled(data, false);
+    for (Index j = 70; j < 100; ++j)
+      for (Index c = 0; c < 8; ++c) {
+        data.k.set(j * 8 + c, poison);
+        data.v.set(j * 8 + c, poison);
+      }
+    const Results results = run_tiled(data, false);
+    for (Index i = 0; i < 70; ++i)
+      for (Index c = 0; c < 8; ++c) ASSERT_EQ(results.y.at(i * 8 + c), clean.y.at(i * 8 + c)) << i;
+    EXPECT_TRUE(std::isnan(results.y.at(99 * 8)));
+  }
+}
+
+// A single head is cut into ranges of keys; the bits must not depend on who computes them.
+TEST(Tiled, CutsFewHeadsIntoRanges) {
+  for (const char* attention : {"softmax", "softmax+causal", "rbf(gamma=0.1)"}) {
+    const Data data(attention, {1, 1, 700, 2100, 16, 16}, DType::f32);
+    set_threads(1);
+    const Results once = run_tiled(data, true);
+    set_threads(5);
+    const Results again = run_tiled(data, true);
+    set_threads(0);
+    EXPECT_EQ(once.dq, again.dq);
+    EXPECT_EQ(once.dk, again.dk);
+    EXPECT_EQ(once.dv, again.dv);
+    expect_close(once, run_reference(data), 4e-6);
+  }
+}
+
+// Keys and values strided out of a fused projection give the same bits.
+TEST(Tiled, ReadsAFusedProjectionInPlace) {
+  const Index B = 8, H = 4, N = 70, D = 64;
+  Tensor fused(DType::f32, {B, N, 3, H, D});
+  Stream stream(5, "fused");
+  for (Index i = 0; i < fused.size(); ++i) fused.set(i, stream.normal());
+  Data dense("softmax", {B, H, N, N, D, D}, DType::f32), strided("softmax", {B, H, N, N, D, D}, DType::f32);
+  Index part = 0;
+  for (auto [view, own] :
+       {std::pair{&strided.call.q, &dense.q}, {&strided.call.k, &dense.k}, {&strided.call.v, &dense.v}}) {
+    *view = {static_cast<float*>(fused.view().data) + part * H * D,
+             DType::f32,
+             {B, H, N, D},
+             {N * 3 * H * D, D, 3 * H * D, 1}};
+    for (Index b = 0; b < B; ++b)
+      for (Index h = 0; h < H; ++h)
+        for (Index n = 0; n < N; ++n)
+          for (Index c = 0; c < D; ++c)
+            own->set(((b * H + h) * N + n) * D + c, fused.at(((b * N + n) * 3 + part) * H * D + h * D + c));
+    ++part;
+  }
+  const Results a = run_tiled(strided, false), b = run_tiled(dense, false);
+  EXPECT_EQ(a.y, b.y);
+  EXPECT_EQ(a.dk, b.dk);
+}
+
+}  // namespace
+}  // namespace saddle::kernels
