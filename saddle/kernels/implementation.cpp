@@ -27,7 +27,8 @@ Request request_of(const primal::Call& call, const primal::Gradients&) {
 }
 
 const std::vector<const Implementation*>& generic_implementations() {
-  static const std::vector<const Implementation*> list{&amx(), &linear(), &tiled(), &primal_reference(), &dual_reference()};
+  static const std::vector<const Implementation*> list{&amx(), &linear(), &tiled(), &primal_reference(),
+                                                       &dual_reference()};
   return list;
 }
 
