@@ -144,9 +144,12 @@ std::vector<std::string> decoder_refusals(const primal::Attention& attention, In
     if (mixes_tokens(transform) && !std::holds_alternative<primal::BatchNorm>(transform))
       list.emplace_back("a convolution over tokens also reads later tokens");
   }
-  for (const primal::KeySet& part : attention.keys)
+  for (const primal::KeySet& part : attention.keys) {
     if (std::holds_alternative<primal::Padding>(part))
       list.emplace_back("padding: a decoder is given tokens that exist");
+    if (std::holds_alternative<primal::Explicit>(part))
+      list.emplace_back("explicit: a mask of queries by keys gives every query its own sums");
+  }
   if (std::holds_alternative<primal::SqrtLength>(attention.normaliser))
     list.emplace_back("sqrt_length: the length is known only after the last token");
   return list;

@@ -5,7 +5,6 @@
 #include "saddle/base/cpu.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/log.hpp"
-#include "saddle/base/parallel.hpp"
 #include "saddle/base/text.hpp"
 #include "saddle/primal/written.hpp"
 
@@ -54,17 +53,16 @@ const kernels::Implementation& chosen(const kernels::Request& request) {
   struct Answer {
     kernels::Request request;
     Isa isa;
-    int threads;
     const kernels::Implementation* implementation;
   };
   constexpr std::size_t most = 32;
   thread_local std::vector<Answer> known;
   const Isa isa = best_isa();
   for (const Answer& answer : known)
-    if (answer.isa == isa && answer.threads == threads() && answer.request == request) return *answer.implementation;
+    if (answer.isa == isa && answer.request == request) return *answer.implementation;
   const kernels::Implementation& implementation = choose(request);
   if (known.size() == most) known.erase(known.begin());
-  known.push_back({request, isa, threads(), &implementation});
+  known.push_back({request, isa, &implementation});
   return implementation;
 }
 
@@ -78,9 +76,18 @@ Selection select(const kernels::Request& request) {
     if (candidate.refusals.empty()) candidate.estimate = implementation->estimate(request);
     selection.candidates.push_back(std::move(candidate));
   }
-  for (const Candidate& candidate : selection.candidates)
-    if (candidate.refusals.empty() && (best == nullptr || candidate.estimate.seconds < best->estimate.seconds))
+  // Ranked by the time of one thread: which bits come out must not depend on how many there are.
+  kernels::Request serial = request;
+  serial.threads = 1;
+  double least = 0;
+  for (const Candidate& candidate : selection.candidates) {
+    if (!candidate.refusals.empty()) continue;
+    const double seconds = candidate.implementation->estimate(serial).seconds;
+    if (best == nullptr || seconds < least) {
       best = &candidate;
+      least = seconds;
+    }
+  }
   if (best == nullptr) {
     selection.reason = "every implementation refuses";
     return selection;

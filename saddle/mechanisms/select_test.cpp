@@ -43,6 +43,22 @@ TEST(Select, TakesTheTilesWhereThereAreSome) {
   EXPECT_EQ(chosen(request), "tiled");
 }
 
+// The bits of a result must not depend on the number of threads, so neither may the choice.
+TEST(Select, ChoosesTheSameOnAnyNumberOfThreads) {
+  for (const char* attention : {"linear(elu1)", "linear(elu1)+causal", "poly(degree=2)", "softmax", "dot"})
+    for (Index N : {1, 17, 65, 300, 4096})
+      for (bool backward : {false, true}) {
+        auto request = request_for(attention, {1, 2, N, N, 16, 32});
+        request.backward = backward;
+        request.threads = 1;
+        const auto* alone = select(request).chosen;
+        for (int threads : {2, 5, 16}) {
+          request.threads = threads;
+          EXPECT_EQ(select(request).chosen, alone) << attention << " " << N << " " << threads;
+        }
+      }
+}
+
 // Nothing fast serves statistics per query below a feature map: the reference does, and says why.
 TEST(Select, LeavesTheReferenceWhatOthersRefuse) {
   EXPECT_EQ(chosen(request_for("linear(elu1)+bn+causal", {1, 2, 64, 64, 8, 8})), "reference");

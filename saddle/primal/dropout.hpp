@@ -20,11 +20,15 @@ inline double dropout_factor(const Dropout& dropout) {
   return threshold < 65536 ? 65536.0 / (65536.0 - threshold) : 0;
 }
 
-// Philox of (i, j/8, b H + h, offset) under the seed gives the 16 bits of keys 8 floor(j/8) .. + 7 in order.
+// The key of the stream; the upper half of the offset goes here, the lower half into the counter.
+inline std::uint64_t dropout_seed(const Dropout& dropout) { return dropout.seed ^ (dropout.offset >> 32 << 32); }
+
+// Philox of (i, j/8, b H + h, offset) under that key gives the 16 bits of keys 8 floor(j/8) .. + 7 in order.
 inline bool is_dropped(const Dropout& dropout, Index head, Index i, Index j) {
+  const std::uint64_t seed = dropout_seed(dropout);
   const auto words = philox({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(j / 8),
                              static_cast<std::uint32_t>(head), static_cast<std::uint32_t>(dropout.offset)},
-                            {static_cast<std::uint32_t>(dropout.seed), static_cast<std::uint32_t>(dropout.seed >> 32)});
+                            {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
   const std::uint32_t bits = (words[j % 8 / 2] >> (j % 2 * 16)) & 0xffffu;
   return bits < dropout_threshold(dropout);
 }

@@ -223,7 +223,7 @@ void finish(const Gradients& gradients, HeadPass& pass, Index ranges, std::vecto
 void amx_backward_call(const Call& call, const Gradients& gradients) {
   const Dims dims = call.dims();
   const Index heads = dims.B * dims.H, ranges = key_ranges(dims);
-  const bool saved = gradients.y && gradients.lse && gradients.lse.dtype != DType::bf16;
+  const bool saved = has_saved_outputs(call, gradients);
   std::vector<std::vector<std::vector<double>>> dtheta(heads);
   Group group(dims, true);
   const auto prepare = [&](HeadPass& pass, Index task) {
@@ -283,9 +283,13 @@ class Amx final : public Implementation {
     const auto* sum = std::get_if<primal::RowSum>(&request.attention.normaliser);
     if (sum == nullptr || den_eps_of(*sum, request.attention.kernel) != 0)
       list.emplace_back("the normaliser is not the plain row sum");
-    for (const primal::Transform& transform : request.attention.transforms)
-      if (const auto* bn = std::get_if<primal::BatchNorm>(&transform); bn && bn->scale == primal::ScaleMode::std)
+    for (const primal::Transform& transform : request.attention.transforms) {
+      const auto* bn = std::get_if<primal::BatchNorm>(&transform);
+      if (bn != nullptr && bn->scale == primal::ScaleMode::std)
         list.emplace_back("scale=std may stretch queries beyond what bf16 resolves");
+      if (bn != nullptr && bn->learnable() && request.backward)
+        list.emplace_back("the gradient of beta is a small sum of large terms, too coarse in bf16");
+    }
     if (request.dims.D > amx_max_width || request.dims.E > amx_max_width)
       list.emplace_back("rows are wider than " + std::to_string(amx_max_width));
     if (request.dropout) list.emplace_back("dropout is not part of the tile kernel");

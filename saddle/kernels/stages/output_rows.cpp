@@ -6,6 +6,14 @@
 
 namespace saddle::kernels {
 
+bool has_saved_outputs(const primal::Call& call, const primal::Gradients& gradients) {
+  if (!gradients.y || !gradients.lse) return false;
+  const auto size = [](DType dtype) { return size_of(dtype); };
+  const bool offset = call.attention.bias || call.attention.residual;
+  return size(gradients.lse.dtype) >= std::max(size(call.dtype()), size(DType::f32)) &&
+         size(gradients.y.dtype) >= (offset ? std::max(size(call.dtype()), size(DType::f32)) : size(call.dtype()));
+}
+
 using namespace stages;
 
 template <class T>

@@ -158,7 +158,7 @@ class BackwardBlock {
     T largest = 2;
     for (Index i = 0; i < count_ && out_.h == nullptr; ++i)
       if (std::isfinite(x_.start[i])) largest = std::max(largest, std::fabs(x_.start[i]));
-    x_.all = 1 - 4 * largest * std::numeric_limits<T>::epsilon();
+    x_.all = head_.normaliser.row_sum ? 1 - 4 * largest * std::numeric_limits<T>::epsilon() : infinity;
   }
 
   void load_lane(Index i, bool exists) {

@@ -64,7 +64,7 @@ struct HeadPass {
     head.problem = p;
     head.visibility = &visibility;
     head.normaliser = primal::normaliser_rule(call.attention.normaliser, call.attention.kernel, p.N, p.K);
-    head.dropout = {primal::dropout_threshold(call.dropout), call.dropout.seed,
+    head.dropout = {primal::dropout_threshold(call.dropout), primal::dropout_seed(call.dropout),
                     static_cast<std::uint32_t>(call.dropout.offset),
                     static_cast<std::uint32_t>(b * call.dims().H + head_index), primal::dropout_factor(call.dropout)};
   }
@@ -289,7 +289,7 @@ void clear_rows(Rows<T> rows, Index begin, Index end, Index width) {
 // Whether the weights can be had from the saved log-sum-exp: rounded at size L it spoils them by L epsilon, so large
 // values call for the forward pass again.
 bool precise_lse(const Call& call, const Gradients& gradients) {
-  if (!gradients.y || !gradients.lse || gradients.lse.dtype == DType::bf16 || is_steep(call.attention)) return false;
+  if (!has_saved_outputs(call, gradients) || is_steep(call.attention)) return false;
   constexpr double largest = 16;
   const Dims d = call.dims();
   const auto& s = gradients.lse.stride;
