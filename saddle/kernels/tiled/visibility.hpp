@@ -18,7 +18,7 @@ enum class Cover { none, some, all };
 class SADDLE_API Visibility {
  public:
   // Sample b, head h of a call with K keys after pooling. keep [K] tells which exist (empty: all), windows the tokens
-  // behind each (empty: no pooling).
+  // behind each (empty: no pooling); call and windows must outlive this.
   Visibility(const primal::Call& call, Index b, Index h, Index K, const std::vector<std::uint8_t>& keep,
              const primal::Windows& windows);
 

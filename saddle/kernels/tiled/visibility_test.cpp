@@ -80,19 +80,19 @@ TEST(Visibility, RulesOutWhatIsFarAway) {
   const Tensor q(DType::f32, {1, 1, 1024, 2});
   primal::Call call;
   call.q = call.k = call.v = q.view();
+  const primal::Windows unpooled;  // a Visibility refers to it
   const auto of = [&](const char* attention) {
     call.attention = primal::parse(attention);
-    return Visibility(call, 0, 0, 1024, {}, {});
+    return Visibility(call, 0, 0, 1024, {}, unpooled);
   };
   EXPECT_EQ(of("softmax+causal").key_range(0, 64), std::pair(Index{0}, Index{64}));
   EXPECT_EQ(of("softmax+window(10)").key_range(512, 576), std::pair(Index{502}, Index{586}));
   EXPECT_EQ(of("softmax+causal").cover(512, 576, 0, 96), Cover::all);
   EXPECT_EQ(of("softmax+global_window(8,n_global=4)").cover(512, 576, 96, 192), Cover::none);
-  Tensor keep(DType::u8, {1, 1024});
   std::vector<std::uint8_t> kept(1024, 0);
   for (Index j = 0; j < 300; ++j) kept[j] = 1;
   call.attention = primal::parse("softmax");
-  EXPECT_EQ(Visibility(call, 0, 0, 1024, kept, {}).key_range(0, 64), std::pair(Index{0}, Index{300}));
+  EXPECT_EQ(Visibility(call, 0, 0, 1024, kept, unpooled).key_range(0, 64), std::pair(Index{0}, Index{300}));
 }
 
 }  // namespace
