@@ -47,6 +47,8 @@ Environment threads_only(int threads) {
 Environment tuned(int threads) {
   Environment environment = threads_only(threads);
   if (cpu().avx512) environment["ATEN_CPU_CAPABILITY"] = "avx512";
+  // OpenBLAS takes the slowest kernels for a processor that it does not recognise, as inside some virtual machines.
+  if (cpu().avx2) environment["OPENBLAS_CORETYPE"] = cpu().avx512 ? "SkylakeX" : "Haswell";
   environment["GOMP_SPINCOUNT"] = "0";
   environment["OPENBLAS_THREAD_TIMEOUT"] = "4";
   environment["GLIBC_TUNABLES"] =
