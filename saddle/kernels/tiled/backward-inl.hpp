@@ -91,7 +91,7 @@ class BackwardBlock {
 
  public:
   static Index scratch(Index D, Index E) {
-    return Q * (2 * D + E + 2 * block_keys + (vectors_of<T>(D) + vectors_of<T>(E)) * L) + block_keys * (D + E);
+    return Q * (2 * D + E + 2 * block_keys + (vectors_of<T>(D) + vectors_of<T>(E)) * L) + block_keys * D;
   }
 
   BackwardBlock(const TiledHead<T>& head, const TiledGradients<T>& gradients, Index i0, T* scratch)
@@ -116,7 +116,6 @@ class BackwardBlock {
     q_ = take(Q * d_vectors_ * L);
     g_rows_ = take(Q * e_vectors_ * L);
     k_copy_ = take(block_keys * p_.D);
-    v_copy_ = take(block_keys * p_.E);
     load();
   }
 
@@ -216,7 +215,7 @@ class BackwardBlock {
   const TiledGradients<T>& out_;
   G g_;
   Index i0_, count_, d_vectors_, e_vectors_;
-  T *qt_, *gt_, *dqt_, *a_, *ds_, *q_, *g_rows_, *k_copy_, *v_copy_;
+  T *qt_, *gt_, *dqt_, *a_, *ds_, *q_, *g_rows_, *k_copy_;
   bool general_ = false;  // some lane needs x_.inverse
   BlockBits bits_;
   BackwardLanes<T> x_;

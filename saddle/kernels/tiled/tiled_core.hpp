@@ -57,6 +57,8 @@ struct TiledGradients {
 template <class T>
 struct TiledScratch {
   explicit TiledScratch(std::size_t count);
+  TiledScratch(TiledScratch&&) = default;
+  TiledScratch& operator=(TiledScratch&&) = default;
   T* data() { return aligned_; }
   std::size_t size() const { return size_; }
 
