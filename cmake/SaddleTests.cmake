@@ -16,9 +16,8 @@ target_link_libraries(saddle_testing INTERFACE
 target_compile_definitions(saddle_testing INTERFACE
   SADDLE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SADDLE_BINARY_DIR="${PROJECT_BINARY_DIR}"
   SADDLE_CLI="$<IF:$<TARGET_EXISTS:saddle_cli>,$<TARGET_FILE:$<IF:$<TARGET_EXISTS:saddle_cli>,saddle_cli,saddle_core>>,>")
-# Without these ccache would not cache units that use the precompiled header.
-target_compile_options(saddle_testing INTERFACE
-  $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+# What is tested is optimised, the tests need not be.
+target_compile_options(saddle_testing INTERFACE $<$<CONFIG:Release>:-O1>)
 
 # gtest and rapidcheck take 5 s per unit; precompiled once and shared by all suites they take none.
 file(WRITE ${PROJECT_BINARY_DIR}/testing/empty.new "")
@@ -26,9 +25,8 @@ file(COPY_FILE ${PROJECT_BINARY_DIR}/testing/empty.new ${PROJECT_BINARY_DIR}/tes
 add_library(saddle_test_pch OBJECT ${PROJECT_BINARY_DIR}/testing/empty.cpp)
 saddle_target_settings(saddle_test_pch)
 target_link_libraries(saddle_test_pch PRIVATE saddle_testing)
-target_precompile_headers(saddle_test_pch PRIVATE <gmock/gmock.h> <gtest/gtest.h> <rapidcheck.h> <rapidcheck/gtest.h>)
+saddle_precompile(saddle_test_pch <gmock/gmock.h> <gtest/gtest.h> <rapidcheck.h> <rapidcheck/gtest.h>)
 
-# Tests run side by side, so threads that wait must not spin.
 # saddle_add_suite(<name> <source>...) builds <name>_test and registers its cases with ctest as <name>.<suite>.<case>.
 function(saddle_add_suite name)
   if(NOT ARGN)
@@ -37,7 +35,9 @@ function(saddle_add_suite name)
   add_executable(${name}_test ${ARGN})
   saddle_target_settings(${name}_test)
   target_link_libraries(${name}_test PRIVATE saddle_testing)
+  saddle_precompile(${name}_test)
   target_precompile_headers(${name}_test REUSE_FROM saddle_test_pch)
+  # Tests run side by side, so threads that wait must not spin.
   # Discovered when ctest starts, so that the environment of a test preset holds for that too.
   gtest_discover_tests(${name}_test TEST_PREFIX ${name}. NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
     PROPERTIES LABELS ${name} TIMEOUT 600 ENVIRONMENT OMP_WAIT_POLICY=PASSIVE)

@@ -16,6 +16,7 @@ namespace {
 constexpr double longest_slice = 0.02;  // seconds of calls in one round of one contender
 constexpr double set_up_time = 180;     // seconds a peer may take to set up
 constexpr int few_rounds = 3;
+constexpr double longest_wait = 4;  // times the seconds asked for, while a minimum is not confirmed
 
 void pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
@@ -58,9 +59,18 @@ struct Seat {
   std::function<void(const std::string&)> failed;
 };
 
+// Rounds go on for the seconds asked for, and longer while a minimum is a single lucky round: on a machine shared with
+// others every contender must have had its quiet moments.
 void interleave(std::vector<Seat>& seats, const RunOptions& options) {
   const double start = now(), slice = std::min(longest_slice, options.seconds / 10);
-  for (int round = 0; round < options.most && (round < options.fewest || now() - start < options.seconds); ++round) {
+  const auto go_on = [&](int round) {
+    const double spent = now() - start;
+    if (round < options.fewest || spent < options.seconds) return true;
+    return spent < longest_wait * options.seconds && std::any_of(seats.begin(), seats.end(), [](const Seat& seat) {
+             return seat.contender != nullptr && !seat.contender->expensive() && !is_confirmed(seat.times);
+           });
+  };
+  for (int round = 0; round < options.most && go_on(round); ++round) {
     for (Seat& seat : seats) {
       if (seat.contender == nullptr || (seat.contender->expensive() && round >= few_rounds)) continue;
       try {

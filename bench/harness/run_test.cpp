@@ -46,6 +46,13 @@ TEST(Statistics, MinimumAndMedian) {
   EXPECT_EQ(summarise({5}).rounds, 1);
 }
 
+TEST(Statistics, AMinimumIsConfirmedByItsNeighbours) {
+  EXPECT_FALSE(is_confirmed({}));
+  EXPECT_FALSE(is_confirmed({1, 1.01}));
+  EXPECT_FALSE(is_confirmed({2, 1, 2, 2, 1.05, 2}));
+  EXPECT_TRUE(is_confirmed({2, 1, 1.02, 2, 1.01}));
+}
+
 TEST(LimitsTest, EveryQuantityIsMeasuredAndNeverLowered) {
   auto limits = measure_limits(best_isa(), {1}, {0.001, false});
   ASSERT_EQ(limits.size(), 1u);

@@ -12,6 +12,12 @@ Timing summarise(std::vector<double> seconds) {
   return {seconds.front(), median, static_cast<int>(n)};
 }
 
+bool is_confirmed(const std::vector<double>& seconds) {
+  if (seconds.empty()) return false;
+  const double bound = 1.03 * *std::min_element(seconds.begin(), seconds.end());
+  return std::count_if(seconds.begin(), seconds.end(), [&](double s) { return s <= bound; }) >= 3;
+}
+
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace saddle::bench

@@ -13,6 +13,9 @@ struct Timing {
 // Of at least one time.
 Timing summarise(std::vector<double> seconds);
 
+// Whether the minimum is no accident: three rounds lie within 3 % of it.
+bool is_confirmed(const std::vector<double>& seconds);
+
 // Seconds since some fixed moment.
 double now();
 

@@ -64,7 +64,8 @@ HWY_INLINE void multiply(const T* HWY_RESTRICT a, Index a_stride, const T* HWY_R
   }
 }
 
-// c [ROWS, VECTORS * lanes] += a b, c in memory.
+// c [ROWS, VECTORS * lanes] += a b, c in memory. The product is summed on its own first: over many blocks errors then
+// grow with the root of their number, not of all terms.
 template <int ROWS, int VECTORS, Along A, class T>
 HWY_INLINE void multiply_add(const T* HWY_RESTRICT a, Index a_stride, const T* HWY_RESTRICT b, Index b_stride,
                              Index depth, T* HWY_RESTRICT c, Index c_stride) {
@@ -72,11 +73,14 @@ HWY_INLINE void multiply_add(const T* HWY_RESTRICT a, Index a_stride, const T* H
   Vector<T> sum[ROWS][VECTORS];
   SADDLE_UNROLL(16)
   for (int i = 0; i < ROWS; ++i) SADDLE_UNROLL(16)
-  for (int v = 0; v < VECTORS; ++v) sum[i][v] = hn::LoadU(d, c + i * c_stride + v * lanes<T>);
+  for (int v = 0; v < VECTORS; ++v) sum[i][v] = hn::Zero(d);
   multiply<ROWS, VECTORS, A>(a, a_stride, b, b_stride, depth, sum);
   SADDLE_UNROLL(16)
   for (int i = 0; i < ROWS; ++i) SADDLE_UNROLL(16)
-  for (int v = 0; v < VECTORS; ++v) hn::StoreU(sum[i][v], d, c + i * c_stride + v * lanes<T>);
+  for (int v = 0; v < VECTORS; ++v) {
+    T* at = c + i * c_stride + v * lanes<T>;
+    hn::StoreU(hn::Add(hn::LoadU(d, at), sum[i][v]), d, at);
+  }
 }
 
 // Calls f(integral_constant<int, n>) for a run-time n in [1, tile_rows].

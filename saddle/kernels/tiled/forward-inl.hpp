@@ -16,8 +16,9 @@ template <class T>
 struct QueryLanes {
   HWY_ALIGN T start[block_queries<T>];  // added to every score: r_i less the reference
   HWY_ALIGN T reference[block_queries<T>];
-  HWY_ALIGN T top[block_queries<T>];  // largest score so far, less the reference
-  HWY_ALIGN T sum[block_queries<T>];  // of g
+  HWY_ALIGN T top[block_queries<T>];   // largest score so far, less the reference
+  HWY_ALIGN T sum[block_queries<T>];   // of g
+  HWY_ALIGN T rest[block_queries<T>];  // what rounding has taken from the sum
   HWY_ALIGN T factor[block_queries<T>];
 };
 
@@ -105,6 +106,7 @@ class ForwardBlock {
       x_.reference[i] = 0;
       x_.top[i] = -infinity;
       x_.sum[i] = 0;
+      x_.rest[i] = 0;
       x_.start[i] = p_.row != nullptr && i0_ + i < i1_ ? p_.row[i0_ + i] * unit : T{0};
     }
   }
@@ -134,15 +136,26 @@ class ForwardBlock {
   void weigh(Index j0, Index n) {
     const T* column = columns(j0, n);
     for (int attempt = 0;; ++attempt) {
-      HWY_ALIGN T top[Q], sum[Q];
-      std::copy_n(x_.sum, Q, sum);
+      HWY_ALIGN T top[Q], sum[Q] = {};
       std::fill_n(top, Q, -infinity);
       tile(column, j0, n, top, sum);
       if (!G::exponential || attempt == 2 || !moves_reference(top)) {
-        std::copy_n(sum, Q, x_.sum);
+        add_sum(sum);
         for (Index i = 0; i < Q; ++i) x_.top[i] = std::max(x_.top[i], top[i]);
         return;
       }
+    }
+  }
+
+  // Compensated: sums over thousands of blocks keep all their digits.
+  void add_sum(const T* sum) {
+    const Tag<T> d;
+    for (Index i = 0; i < Q; i += L) {
+      const Vector<T> total = hn::Load(d, x_.sum + i);
+      const Vector<T> more = hn::Sub(hn::Load(d, sum + i), hn::Load(d, x_.rest + i));
+      const Vector<T> next = hn::Add(total, more);
+      hn::Store(hn::Sub(hn::Sub(next, total), more), d, x_.rest + i);
+      hn::Store(next, d, x_.sum + i);
     }
   }
 
@@ -173,6 +186,7 @@ class ForwardBlock {
       x_.factor[i] = std::exp2(-step * static_cast<T>(1.4426950408889634) / unit);
       if (!own || x_.sum[i] == 0) x_.factor[i] = 1;
       x_.sum[i] *= x_.factor[i];
+      x_.rest[i] *= x_.factor[i];
     }
     for (Index e = 0; e < p_.E; ++e)
       for (Index i = 0; i < Q; ++i) ot_[e * Q + i] *= x_.factor[i];
