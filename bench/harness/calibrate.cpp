@@ -68,7 +68,12 @@ void measure(kernels::Rates& rates, const kernels::Implementation& implementatio
           implementation.forward(problem.call(), problem.outputs());
       },
       seconds);
-  const double share = ideal_seconds(rates, implementation, estimate.cost, row.dtype, backward) / measured;
+  primal::Cost cost = estimate.cost;
+  if (backward) {  // the estimate counts both passes
+    request.backward = false;
+    cost += -1 * implementation.estimate(request).cost;
+  }
+  const double share = ideal_seconds(rates, implementation, cost, row.dtype, backward) / measured;
   // An implementation that suits several probes is judged by the one it does best.
   double& kept = rates.efficiency[kernels::efficiency_key(implementation.name(), row.dtype, backward)];
   kept = std::max(kept, share);

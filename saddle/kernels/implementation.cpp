@@ -1,5 +1,6 @@
 #include "saddle/kernels/implementation.hpp"
 
+#include "saddle/base/parallel.hpp"
 #include "saddle/kernels/amx/amx.hpp"
 #include "saddle/kernels/linear/linear.hpp"
 #include "saddle/kernels/reference/reference.hpp"
@@ -25,6 +26,8 @@ Request request_of(const primal::Call& call, const primal::Gradients&) {
   request.backward = true;
   return request;
 }
+
+int threads_of(const Request& request) { return request.threads > 0 ? request.threads : threads(); }
 
 const std::vector<const Implementation*>& generic_implementations() {
   static const std::vector<const Implementation*> list{&amx(), &linear(), &tiled(), &primal_reference(),

@@ -28,6 +28,8 @@ struct Request {
 
 SADDLE_API Request request_of(const primal::Call& call, const primal::Outputs& outputs);
 SADDLE_API Request request_of(const primal::Call& call, const primal::Gradients& gradients);
+// The threads that a request may use.
+SADDLE_API int threads_of(const Request& request);
 
 struct Estimate {
   primal::Cost cost;

@@ -154,16 +154,18 @@ Results run(const kernels::Implementation& implementation, const Problem& proble
   const Dims d = call.dims();
   const DType dtype = call.dtype();
   std::map<std::string, Guarded> memory;
-  const auto place = [&](const std::string& name, const Shape& shape) {
-    Guarded& slot = memory[name] = Guarded(dtype, shape, layout);
-    slot.fill(nan_tensor(shape, dtype));
+  const auto place_as = [&](DType type, const std::string& name, const Shape& shape) {
+    Guarded& slot = memory[name] = Guarded(type, shape, layout);
+    slot.fill(nan_tensor(shape, type));
     return slot.view();
   };
+  const auto place = [&](const std::string& name, const Shape& shape) { return place_as(dtype, name, shape); };
   primal::Outputs outputs;
   outputs.y = place("y", {d.B, d.H, d.N, d.E});
   const bool positive_sum = std::holds_alternative<primal::RowSum>(call.attention.normaliser) &&
                             sign_of(call.attention.kernel) != primal::Sign::changing;
-  if (positive_sum) outputs.lse = place("lse", {d.B, d.H, d.N});
+  if (positive_sum)  // rounded to bf16 it says nothing about weights
+    outputs.lse = place_as(saved && dtype == DType::bf16 ? DType::f32 : dtype, "lse", {d.B, d.H, d.N});
   if (optional) {
     const Index K = primal::weight_columns(call.attention, d);
     outputs.weights = place("weights", {d.B, d.H, d.N, K});

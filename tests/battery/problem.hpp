@@ -54,7 +54,7 @@ struct Results {
 };
 
 // Outputs start as NaN. Weights and column sums are asked for where `optional` says so, log-sum-exp where it exists;
-// `saved` hands y and log-sum-exp on to the backward pass.
+// `saved` hands y and log-sum-exp, in f32 at least, on to the backward pass.
 Results run(const kernels::Implementation& implementation, const Problem& problem, Layout layout = Layout::bhnd,
             bool optional = false, bool saved = false);
 

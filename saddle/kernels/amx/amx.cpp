@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "saddle/base/parallel.hpp"
 #include "saddle/kernels/amx/amx_core.hpp"
-#include "saddle/kernels/rates.hpp"
+#include "saddle/kernels/stages/score_pass.hpp"
 #include "saddle/kernels/stages/stage.hpp"
 #include "saddle/primal/normaliser.hpp"
 
@@ -18,18 +17,12 @@ using primal::Outputs;
 
 // Heads are packed and used in groups that stay in the second-level caches.
 constexpr double group_bytes = 4e6;
-// Backward: few heads are cut into ranges of keys while the partial dq of the ranges stay small.
-constexpr Index enough_tasks = 8;
-constexpr double most_partial_bytes = 32e6;
 
 double count(Index n) { return static_cast<double>(n); }
 
-// Waking threads for less than this many multiply-adds costs more than it saves.
-constexpr double least_shared_work = 1e6;
-
-LoopOptions loop_for(const Dims& d) {
-  const double work = count(d.B * d.H) * count(d.N) * count(d.M) * count(d.D + d.E);
-  return {Schedule::dynamic, work < least_shared_work ? 1 : 0};
+LoopOptions amx_loop(const Dims& dims) {
+  constexpr double least_shared_work = 1e6;
+  return loop_for(dims, least_shared_work);
 }
 
 // Packed keys, values, queries and dy of one head.
@@ -42,13 +35,6 @@ double head_bytes(const Dims& d, bool backward) {
 Index group_size(const Dims& d, bool backward) {
   const auto fit = static_cast<Index>(group_bytes / std::max(1.0, head_bytes(d, backward)));
   return std::clamp<Index>(fit, std::min(enough_tasks, d.B * d.H), d.B * d.H);
-}
-
-Index key_ranges(const Dims& d) {
-  const double bytes = 4 * count(d.B * d.H) * count(d.N) * count(d.D);
-  const auto bound = static_cast<Index>(most_partial_bytes / std::max(bytes, 1.0));
-  const Index wanted = (enough_tasks + d.B * d.H - 1) / (d.B * d.H);
-  return std::max<Index>(1, std::min({wanted, bound, d.M / 256}));
 }
 
 // One head while its group is at work; packed memory is used again by the next group.
@@ -122,12 +108,7 @@ void for_heads(const Dims& dims, Group& group, Index first, Body&& body) {
   const Index heads = dims.B * dims.H;
   const Index n = std::min(group.size(), heads - first);
   parallel_for(
-      n, 1, [&](Index slot) { body(group[slot], first + slot); }, loop_for(dims));
-}
-
-void store_lse(const TensorView& lse, const HeadPass& pass, Index i0, Index i1) {
-  for (Index i = i0; i < i1; ++i)
-    store(lse, pass.b * lse.stride[0] + pass.h * lse.stride[1] + i * lse.stride[2], pass.lse[i]);
+      n, 1, [&](Index slot) { body(group[slot], first + slot); }, amx_loop(dims));
 }
 
 // Rows of y as bfloat16 where they need nothing more than rounding, else null.
@@ -153,7 +134,7 @@ void amx_forward_call(const Call& call, const Outputs& outputs) {
     if (outputs.lse) block.lse = pass.lse.data();
     amx_forward(pass.head, block, i0, i1);
     if (!block.half) rows.store(pass.b, pass.h, i0, i1 - i0, {pass.y.data() + i0 * dims.E, dims.E});
-    if (outputs.lse) store_lse(outputs.lse, pass, i0, i1);
+    if (outputs.lse) store_lse(outputs.lse, pass.b, pass.h, i0, pass.lse.data() + i0, i1 - i0);
   };
   for (Index first = 0; first < heads; first += group.size()) {
     const Index n = std::min(group.size(), heads - first);
@@ -171,7 +152,7 @@ void amx_forward_call(const Call& call, const Outputs& outputs) {
           const Index i0 = (blocks - 1 - task % blocks) * amx_queries;
           run(group[task / blocks], i0, std::min(dims.N, i0 + amx_queries));
         },
-        loop_for(dims));
+        amx_loop(dims));
   }
 }
 
@@ -189,9 +170,7 @@ void row_statistics(const Call& call, const Gradients& gradients, HeadPass& pass
   pass.delta.resize(head.N);
   if (saved) {
     OutputRows<float>(call, gradients.y).load(pass.b, pass.h, 0, head.N, {pass.y.data(), head.E});
-    const auto& s = gradients.lse.stride;
-    for (Index i = 0; i < head.N; ++i)
-      pass.lse[i] = static_cast<float>(load(gradients.lse, pass.b * s[0] + pass.h * s[1] + i * s[2]));
+    load_lse(gradients.lse, pass.b, pass.h, 0, pass.lse.data(), head.N);
   } else {
     thread_local AmxKeys keys;  // packed for the other pass
     pass.pack(keys, AmxKeys::Pass::forward);
@@ -202,27 +181,18 @@ void row_statistics(const Call& call, const Gradients& gradients, HeadPass& pass
     all.lse = pass.lse.data();
     amx_forward(forward, all, 0, head.N);
   }
-  for (Index i = 0; i < head.N; ++i) {
-    float sum = 0;
-    for (Index e = 0; e < head.E; ++e) sum += pass.dy[i][e] * pass.y[i * head.E + e];
-    pass.delta[i] = sum;
-  }
+  row_deltas<float>(pass.dy, {pass.y.data(), head.E}, head.N, head.E, pass.delta.data());
 }
 
 void finish(const Gradients& gradients, HeadPass& pass, Index ranges, std::vector<std::vector<double>>& dtheta) {
   const AmxHead& head = pass.head;
-  for (Index range = 0; range < ranges && !pass.dq.empty(); ++range)
-    for (Index i = 0; i < head.N; ++i) {
-      const float* part = pass.dq.data() + (range * head.N + i) * head.D;
-      float* to = pass.targets.dq[i];
-      for (Index c = 0; c < head.D; ++c) to[c] = range == 0 ? part[c] : to[c] + part[c];
-    }
+  if (!pass.dq.empty()) add_ranges(pass.dq.data(), ranges, head.N, head.D, pass.targets.dq);
   pass.stage->pullback(gradients, dtheta);
 }
 
 void amx_backward_call(const Call& call, const Gradients& gradients) {
   const Dims dims = call.dims();
-  const Index heads = dims.B * dims.H, ranges = key_ranges(dims);
+  const Index heads = dims.B * dims.H, ranges = key_ranges(dims, 4 * count(heads) * count(dims.N) * count(dims.D));
   const bool saved = has_saved_outputs(call, gradients);
   std::vector<std::vector<std::vector<double>>> dtheta(heads);
   Group group(dims, true);
@@ -262,7 +232,7 @@ void amx_backward_call(const Call& call, const Gradients& gradients) {
     }
     for_heads(dims, group, first, prepare);
     parallel_for(
-        n * ranges, 1, [&](Index task) { run(group[task / ranges], task % ranges); }, loop_for(dims));
+        n * ranges, 1, [&](Index task) { run(group[task / ranges], task % ranges); }, amx_loop(dims));
     for_heads(dims, group, first, [&](HeadPass& pass, Index task) { finish(gradients, pass, ranges, dtheta[task]); });
   }
   write_parameter_gradients(call, gradients, dtheta);
@@ -283,10 +253,9 @@ class Amx final : public Implementation {
     const auto* sum = std::get_if<primal::RowSum>(&request.attention.normaliser);
     if (sum == nullptr || den_eps_of(*sum, request.attention.kernel) != 0)
       list.emplace_back("the normaliser is not the plain row sum");
+    if (is_steep(request.attention)) list.emplace_back("scale=std may stretch queries beyond what bf16 resolves");
     for (const primal::Transform& transform : request.attention.transforms) {
       const auto* bn = std::get_if<primal::BatchNorm>(&transform);
-      if (bn != nullptr && bn->scale == primal::ScaleMode::std)
-        list.emplace_back("scale=std may stretch queries beyond what bf16 resolves");
       if (bn != nullptr && bn->learnable() && request.backward)
         list.emplace_back("the gradient of beta is a small sum of large terms, too coarse in bf16");
     }
@@ -298,24 +267,17 @@ class Amx final : public Implementation {
   }
 
   Estimate estimate(const Request& request) const override {
-    using primal::Form;
-    using primal::Pass;
     const Dims& d = request.dims;
-    const int lanes = request.threads > 0 ? request.threads : threads();
-    primal::Cost cost = attention_cost(request.attention, d, Form::dual, Pass::forward, request.dtype);
-    double seconds = rates().seconds({name(), DType::bf16, false, cost.multiply_adds, cost.exps, cost.bytes, lanes});
-    if (request.backward) {
-      const primal::Cost back = attention_cost(request.attention, d, Form::dual, Pass::backward, request.dtype);
-      seconds += rates().seconds({name(), DType::bf16, true, back.multiply_adds, back.exps, back.bytes, lanes});
-      cost += back;
-    }
+    const int lanes = threads_of(request);
+    Estimate estimate = score_estimate(request, name(), request.dtype);
     const double group = count(group_size(d, request.backward)), tokens = count(d.N + d.M) * count(d.D + d.E);
-    double memory =
+    estimate.memory =
         stage_memory(request.attention, d, request.dtype, Goal::scores, request.backward) +
         group * (2 * head_bytes(d, request.backward) + 4 * count(d.N) * count(d.E + 2) + 12 * count(d.M) + 8192);
     if (request.backward)
-      memory += group * 8 * tokens + most_partial_bytes + lanes * (4 * count(d.N + 128) * count(d.D + 32) + 1e6);
-    return {cost, seconds, memory};
+      estimate.memory +=
+          group * 8 * tokens + most_partial_bytes + lanes * (4 * count(d.N + 128) * count(d.D + 32) + 1e6);
+    return estimate;
   }
   void forward(const Call& call, const Outputs& outputs) const override { amx_forward_call(call, outputs); }
   void backward(const Call& call, const Gradients& gradients) const override { amx_backward_call(call, gradients); }

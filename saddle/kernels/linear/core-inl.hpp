@@ -71,22 +71,41 @@ HWY_INLINE void normalise(const Problem<T>& p, Index i0, Index count, const T* z
   }
 }
 
+// Queries [i, i + count) of a pass: their rows, the sums that they see and the keys that arrive among them.
+template <class T>
+struct QueryChunk {
+  Index count = 0;
+  Rows<const T> q;
+  State<T> state;
+  Keys<T> keys;
+};
+
+// Takes the next chunk: leaves features in phi_q, products with the arriving keys in scores, 1/h in scale.
+template <class T, class Pass>
+HWY_INLINE QueryChunk<T> take_queries(const Problem<T>& p, const Pass& pass, Index i, bool transposed, Index& next,
+                                      Workspace<T>& work) {
+  const Index F = padded<T>(p.F);
+  QueryChunk<T> c;
+  c.count = std::min(chunk, pass.queries.end - i);
+  c.q = fetch(p.q, i, nullptr, c.count, p.D, work.q);
+  map_features(*p.features, c.q, c.count, work.phi_q, work);
+  c.state = current(p, transposed, pass.before, pass.running, work);
+  c.keys = arriving_keys(p, next, pass.keys.end, i, c.count, work);
+  if (c.keys.count > 0) {
+    transpose(work.phi_k, F, c.keys.count, p.F, work.phi_kt, chunk);
+    masked_product(c.keys, c.count, Rows<const T>{work.phi_q, F}, p.F, work.phi_kt, work.scores);
+  }
+  normalise(p, i, c.count, c.state.z, c.keys, pass.h, work);
+  return c;
+}
+
 template <class T>
 void read(const Problem<T>& p, const typename Core<T>::Read& pass, Workspace<T>& work) {
   const Index E = padded<T>(p.E), F = padded<T>(p.F);
   Index next = pass.keys.begin;
   for (Index i = pass.queries.begin; i < pass.queries.end; i += chunk) {
-    const Index count = std::min(chunk, pass.queries.end - i);
-    const Rows<const T> q = fetch(p.q, i, nullptr, count, p.D, work.q);
+    const auto [count, q, state, keys] = take_queries(p, pass, i, false, next, work);
     const Rows<const T> phi{work.phi_q, F};
-    map_features(*p.features, q, count, work.phi_q, work);
-    const State<T> state = current(p, false, pass.before, pass.running, work);
-    const Keys<T> keys = arriving_keys(p, next, pass.keys.end, i, count, work);
-    if (keys.count > 0) {
-      transpose(work.phi_k, F, keys.count, p.F, work.phi_kt, chunk);
-      masked_product(keys, count, phi, p.F, work.phi_kt, work.scores);
-    }
-    normalise(p, i, count, state.z, keys, pass.h, work);
     const bool direct = pass.y && E == p.E;
     const Rows<T> y = direct ? Rows<T>{pass.y[i], pass.y.stride} : Rows<T>{work.y, E};
     product<Along::k>(Product<T>{count, E, p.F, phi.data, F, state.w, E, y.data, y.stride, false,
@@ -159,18 +178,9 @@ void query_gradients(const Problem<T>& p, const typename Core<T>::QueryGradients
   T minus_c[chunk];
   Index next = pass.keys.begin;
   for (Index i = pass.queries.begin; i < pass.queries.end; i += chunk) {
-    const Index count = std::min(chunk, pass.queries.end - i);
-    const Rows<const T> q = fetch(p.q, i, nullptr, count, p.D, work.q);
+    const auto [count, q, state, keys] = take_queries(p, pass, i, true, next, work);
     const Rows<const T> phi{work.phi_q, F}, g{work.g, E};
     const Rows<T> dphi{work.dphi, F};
-    map_features(*p.features, q, count, work.phi_q, work);
-    const State<T> state = current(p, true, pass.before, pass.running, work);
-    const Keys<T> keys = arriving_keys(p, next, pass.keys.end, i, count, work);
-    if (keys.count > 0) {
-      transpose(work.phi_k, F, keys.count, p.F, work.phi_kt, chunk);
-      masked_product(keys, count, phi, p.F, work.phi_kt, work.scores);
-    }
-    normalise(p, i, count, state.z, keys, pass.h, work);
     scale_rows(p, pass.dy, i, count, work.scale, work.g);
     product<Along::k>(Product<T>{count, F, p.E, g.data, E, state.w, F, dphi.data, F});
     if (keys.count > 0) {

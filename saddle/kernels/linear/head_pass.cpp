@@ -45,11 +45,8 @@ class HeadPass {
     read.store = pass.store;
     if (p_.keys->causal() || pass.carry) {
       scan(Direction::forward, false, pass.carry, [&](Index n, State<T> before, State<T> running, Workspace<T>& work) {
-        auto part = read;
-        part.queries = queries_[n];
-        part.keys = arriving_in(part.queries);
+        auto part = causal_part(read, n, running);
         part.before = before;
-        part.running = running;
         core_.read(p_, part, work);
       });
       return;
@@ -152,6 +149,15 @@ class HeadPass {
     return {at(queries.begin), at(queries.end)};
   }
 
+  // The queries of part n of a causal head, with the keys that arrive among them.
+  template <class Part>
+  Part causal_part(Part part, Index n, State<T> running) const {
+    part.queries = queries_[n];
+    part.keys = arriving_in(part.queries);
+    part.running = running;
+    return part;
+  }
+
   // body(part, before, running, workspace) for parts of the queries: before holds the sums of all parts on one side,
   // and running leaves with those of the part. Side by side, preview(part, sum, workspace) finds the sums first.
   // carry: where the sums start and end; null: at 0.
@@ -212,21 +218,15 @@ class HeadPass {
   void causal_backward(const typename Core<T>::QueryGradients& at_queries,
                        const typename Core<T>::KeyGradients& at_keys) {
     scan(Direction::forward, true, {}, [&](Index n, State<T> before, State<T> running, Workspace<T>& work) {
-      auto part = at_queries;
-      part.queries = queries_[n];
-      part.keys = arriving_in(part.queries);
+      auto part = causal_part(at_queries, n, running);
       part.before = before;
-      part.running = running;
       core_.query_gradients(p_, part, work);
     });
     scan_parts(
         Direction::backward, false, {},
         [&](Index n, State<T> after, State<T> running, Workspace<T>& work) {
-          auto part = at_keys;
-          part.queries = queries_[n];
-          part.keys = arriving_in(part.queries);
+          auto part = causal_part(at_keys, n, running);
           part.after = after;
-          part.running = running;
           core_.key_gradients(p_, part, work);
         },
         [&](Index n, State<T> sum, Workspace<T>& work) { core_.add_queries(p_, at_keys, queries_[n], sum, work); });

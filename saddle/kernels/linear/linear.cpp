@@ -6,6 +6,7 @@
 
 #include "saddle/base/parallel.hpp"
 #include "saddle/kernels/linear/head_pass.hpp"
+#include "saddle/kernels/rates.hpp"
 #include "saddle/kernels/stages/stage.hpp"
 #include "saddle/primal/features.hpp"
 #include "saddle/primal/primal_form.hpp"
@@ -18,22 +19,8 @@ using namespace linear_kernel;
 using primal::Form;
 using primal::Pass;
 
-// Of one thread, measured on a Sapphire Rapids core.
-struct Rates {
-  double products_f32, products_f64;  // multiply-adds per second
-  double exps_f32, exps_f64;
-  double bytes;
-  double head;  // seconds to set up one head
-};
-constexpr Rates scalar_rates{3.9e9, 3.9e9, 7e7, 7e7, 2.8e10, 3e-6};
-constexpr Rates avx2_rates{3.8e10, 1.9e10, 1.3e9, 6e8, 2.8e10, 3e-6};
-constexpr Rates avx512_rates{7.0e10, 3.5e10, 1.0e10, 7.5e8, 2.8e10, 3e-6};
-
-const Rates& rates_of(Isa isa) {
-  return isa >= Isa::avx512 ? avx512_rates : isa >= Isa::avx2 ? avx2_rates : scalar_rates;
-}
-
-int threads_of(const Request& request) { return request.threads > 0 ? request.threads : threads(); }
+// To set up one head for a pass.
+constexpr double head_seconds = 3e-6;
 
 double count(Index n) { return static_cast<double>(n); }
 
@@ -152,22 +139,22 @@ class LinearKernel final : public Implementation {
 
   Estimate estimate(const Request& request) const override {
     const Dims& d = request.dims;
-    const bool wide = request.dtype == DType::f64;
-    const auto pass_cost = [&](Pass pass) {
-      return attention_cost(request.attention, d, Form::primal, pass, request.dtype);
-    };
-    primal::Cost cost = pass_cost(Pass::forward);
-    if (request.backward) cost += pass_cost(Pass::backward);
-    const Rates& rates = rates_of(isa());
-    const double heads = count(d.B) * count(d.H);
-    const double products =
-        (cost.multiply_adds + further_products(request)) / (wide ? rates.products_f64 : rates.products_f32);
-    const double exps = cost.exps / (wide ? rates.exps_f64 : rates.exps_f32);
-    const double traffic = (cost.bytes + 2 * cost.additions * (wide ? 8 : 4)) / rates.bytes;
-    const double tasks = std::max(1.0, heads * count(Parts(std::max(d.N, d.M)).count));
-    const double lanes = std::clamp(count(threads_of(request)), 1.0, tasks);
-    return {cost, (products + exps + traffic + heads * rates.head * (request.backward ? 2 : 1)) / lanes,
-            memory(request)};
+    const Index heads = d.B * d.H, tasks = heads * Parts(std::max(d.N, d.M)).count;
+    const int lanes = static_cast<int>(std::clamp<Index>(threads_of(request), 1, std::max<Index>(1, tasks)));
+    Estimate estimate;
+    for (Pass pass : {Pass::forward, Pass::backward}) {
+      const bool backward = pass == Pass::backward;
+      if (backward && !request.backward) break;
+      const primal::Cost cost = attention_cost(request.attention, d, Form::primal, pass, request.dtype);
+      const double added_up = 2 * cost.additions * (request.dtype == DType::f64 ? 8 : 4);
+      estimate.cost += cost;
+      estimate.seconds +=
+          count(heads) * head_seconds / lanes +
+          rates().seconds({name(), request.dtype, backward, cost.multiply_adds + further_products(request, pass),
+                           cost.exps, cost.bytes + added_up, lanes});
+    }
+    estimate.memory = memory(request);
+    return estimate;
   }
 
   void forward(const primal::Call& call, const primal::Outputs& outputs) const override {
@@ -182,15 +169,15 @@ class LinearKernel final : public Implementation {
  private:
   // Multiply-adds that attention_cost does not count. Inside a chunk causal queries meet the keys themselves, half of
   // them; the backward pass maps the keys again, and takes gradients back through random directions.
-  static double further_products(const Request& request) {
+  static double further_products(const Request& request, Pass pass) {
     const Dims& d = request.dims;
     const double F = count(feature_count(request.attention.kernel, d.D).value_or(0));
     const double heads = count(d.B) * count(d.H);
     double sum = 0;
     if (is_causal(request.attention.keys))
-      sum += heads * count(d.N) * (count(chunk) / 2 + 8) * (F + count(d.E)) * (request.backward ? 3.5 : 1);
+      sum += heads * count(d.N) * (count(chunk) / 2 + 8) * (F + count(d.E)) * (pass == Pass::backward ? 2.5 : 1);
     const auto* map = std::get_if<primal::Linear>(&request.attention.kernel);
-    if (request.backward && map && map->map == primal::FeatureMapKind::random)
+    if (pass == Pass::backward && map && map->map == primal::FeatureMapKind::random)
       sum += heads * (count(d.N) + 2 * count(d.M)) * F * count(d.D);
     return sum;
   }

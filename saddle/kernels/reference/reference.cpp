@@ -20,8 +20,6 @@ constexpr double multiply_adds_per_second = 5e8;
 constexpr double exps_per_second = 1e8;
 constexpr double masks_per_second = 1e8;  // who sees what is asked for every pair
 
-int threads_of(const Request& request) { return request.threads > 0 ? request.threads : threads(); }
-
 double count(Index n) { return static_cast<double>(n); }
 
 // N M pairs of all heads, seen or not.

@@ -78,7 +78,8 @@ SADDLE_API void write_parameter_gradients(const primal::Call& call, const primal
                                           const std::vector<std::vector<std::vector<double>>>& dtheta);
 
 // Whether the outputs of the forward pass that come with the gradients are precise enough to be used: no coarser than
-// the tensors of the call, a log-sum-exp in f32 at least, and a bf16 y only where nothing was added to the expansion.
+// the tensors of the call, a log-sum-exp in f32 at least, and a bf16 y only where nothing was added to the expansion
+// and beta gets no gradient.
 SADDLE_API bool has_saved_outputs(const primal::Call& call, const primal::Gradients& gradients);
 
 // Where rows of the expansion go: into y, with bias and skip added and converted where needed.
