@@ -35,8 +35,13 @@ function(saddle_add_suite name)
   add_executable(${name}_test ${ARGN})
   saddle_target_settings(${name}_test)
   target_link_libraries(${name}_test PRIVATE saddle_testing)
-  saddle_precompile(${name}_test)
-  target_precompile_headers(${name}_test REUSE_FROM saddle_test_pch)
+  if(name STREQUAL "nn")
+    target_link_libraries(nn_test PRIVATE saddle::torch)
+    saddle_precompile(nn_test <torch/torch.h> <gtest/gtest.h>)
+  else()
+    saddle_precompile(${name}_test)
+    target_precompile_headers(${name}_test REUSE_FROM saddle_test_pch)
+  endif()
   # Tests run side by side, so threads that wait must not spin.
   # Discovered when ctest starts, so that the environment of a test preset holds for that too.
   gtest_discover_tests(${name}_test TEST_PREFIX ${name}. NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
@@ -53,6 +58,17 @@ foreach(layer base primal kernels io mechanisms)
   endif()
   saddle_add_suite(${layer} ${sources})
 endforeach()
+
+if(TARGET saddle_torch)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/saddle/nn/*_test.cpp)
+  saddle_add_suite(nn ${sources})
+endif()
+
+if(TARGET saddle_python)
+  add_test(NAME python COMMAND ${Python3_EXECUTABLE} -B -m pytest -q -p no:cacheprovider ${PROJECT_SOURCE_DIR}/python/tests)
+  set_tests_properties(python PROPERTIES LABELS python TIMEOUT 900
+    ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python;OMP_WAIT_POLICY=PASSIVE")
+endif()
 
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*_test.cpp)
 if(TARGET saddle_cli_objects)

@@ -1,0 +1,15 @@
+"""Attention derived from its primal problem, fast on CPUs, forward and backward.
+
+>>> import torch, saddle
+>>> q, k, v = (torch.randn(2, 4, 128, 32, requires_grad=True) for _ in range(3))
+>>> y = saddle.attention(q, k, v, "softmax+bn(beta=0.6)")
+>>> y.sum().backward()
+"""
+
+from . import nn, svr
+from ._library import __version__
+from .functional import AttentionOutputs, attention, derive, explain, mechanisms, parameters
+from .patching import patch
+
+__all__ = ["AttentionOutputs", "attention", "derive", "explain", "mechanisms", "nn", "parameters", "patch", "svr",
+           "__version__"]

@@ -1,0 +1,144 @@
+#include "saddle/nn/multihead.hpp"
+
+#include <fmt/format.h>
+#include <torch/nn/functional/linear.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "saddle/nn/pooled_input.hpp"
+
+namespace saddle::nn {
+
+namespace {
+
+namespace F = torch::nn::functional;
+
+// Weight and bias of an affine map.
+struct Affine {
+  Tensor weight, bias;
+
+  Tensor operator()(const Tensor& x) const { return F::linear(x, weight, bias); }
+  // The rows of some heads.
+  Affine rows(const Tensor& heads, Index H) const {
+    const auto pick = [&](const Tensor& tensor) {
+      return tensor.defined() ? tensor.unflatten(0, {H, -1}).index_select(0, heads).flatten(0, 1) : tensor;
+    };
+    return {pick(weight), pick(bias)};
+  }
+};
+
+struct Projections {
+  Affine q, k, v;
+};
+
+Projections projections_of(const MultiheadWeights& weights, Index H) {
+  const Index values = weights.out_proj_weight.size(1);
+  const Index keys =
+      weights.in_proj_weight.defined() ? (weights.in_proj_weight.size(0) - values) / 2 : weights.k_proj_weight.size(0);
+  if (keys < 1 || keys % H != 0 || values % H != 0)
+    throw InvalidArgument(fmt::format(
+        "[multihead_attention] projections to {} (keys) and {} (values) cannot be cut into {} heads", keys, values, H));
+  const auto part = [](const Tensor& tensor, Index first, Index size) {
+    return tensor.defined() ? tensor.narrow(0, first, size) : tensor;
+  };
+  const auto affine = [&](const Tensor& own, Index first, Index size) {
+    return Affine{own.defined() ? own : part(weights.in_proj_weight, first, size),
+                  part(weights.in_proj_bias, first, size)};
+  };
+  return {affine(weights.q_proj_weight, 0, keys), affine(weights.k_proj_weight, keys, keys),
+          affine(weights.v_proj_weight, 2 * keys, values)};
+}
+
+// [B,n,H C] -> [B,H,n,C] and back.
+Tensor split_heads(const Tensor& x, Index heads) { return x.unflatten(2, {heads, -1}).transpose(1, 2); }
+Tensor join_heads(const Tensor& y) { return y.transpose(1, 2).flatten(2); }
+
+bool wants_nothing(const Wanted& wanted) { return !wanted.weights && !wanted.lse && !wanted.column_sums; }
+
+// Averages over windows and affine maps commute, so fewer tokens need projecting: unless single tokens are hidden from
+// single queries.
+bool pools_input(const primal::Attention& attention, const AttentionInputs& rest, const Wanted& wanted) {
+  return attention.pooling && !rest.mask.defined() && !rest.score_bias.defined() && wants_nothing(wanted) &&
+         std::all_of(attention.keys.begin(), attention.keys.end(),
+                     [](const primal::KeySet& keys) { return std::holds_alternative<primal::Padding>(keys); });
+}
+
+// Heads with the same factor are fitted on the same pooled tokens. Gives [B,N,H E].
+Tensor attend_pooled(const primal::Attention& attention_value, Index H, const Projections& maps, const Tensor& query,
+                     const Tensor& key, const Tensor& value, const AttentionInputs& rest) {
+  const Tensor q = split_heads(maps.q(query), H);
+  primal::Attention own = attention_value;
+  own.pooling.reset();
+  std::vector<Tensor> parts;
+  std::vector<int64_t> order(H);
+  int64_t at = 0;
+  for (const HeadGroup& group : head_groups(*attention_value.pooling, H)) {
+    const Tensor heads = torch::tensor(group.heads, torch::TensorOptions(torch::kInt64).device(query.device()));
+    const PooledInput k = pool_input(*attention_value.pooling, group.factor, key, rest.key_mask);
+    const PooledInput v =
+        value.is_same(key) ? k : pool_input(*attention_value.pooling, group.factor, value, rest.key_mask);
+    AttentionInputs inputs = rest;
+    inputs.q = heads.size(0) == H ? q : q.index_select(1, heads);
+    inputs.k = split_heads(maps.k.rows(heads, H)(k.tokens), heads.size(0));
+    inputs.v = split_heads(maps.v.rows(heads, H)(v.tokens), heads.size(0));
+    inputs.key_mask = k.key_mask;
+    for (auto& [name, tensor] : inputs.parameters)
+      if (tensor.size(0) == H) tensor = tensor.index_select(0, heads);
+    inputs.dropout.offset += static_cast<std::uint64_t>(group.heads.front()) << 32;  // groups drop different weights
+    parts.push_back(attention(own, inputs).y);
+    for (const int64_t head : group.heads) order[head] = at++;
+  }
+  const auto options = torch::TensorOptions(torch::kInt64).device(query.device());
+  return join_heads(parts.size() == 1 ? parts[0] : torch::cat(parts, 1).index_select(1, torch::tensor(order, options)));
+}
+
+}  // namespace
+
+AttentionOutputs multihead_attention(const primal::Attention& declared, Index heads, const MultiheadWeights& weights,
+                                     const Tensor& query, const Tensor& key, const Tensor& value,
+                                     const AttentionInputs& rest, const Wanted& wanted) {
+  primal::Attention own = declared;
+  own.residual.reset();
+  const Projections maps = projections_of(weights, heads);
+  const Affine out{weights.out_proj_weight, weights.out_proj_bias};
+  AttentionOutputs outputs;
+  Tensor y;  // [B,N,H E]
+  if (pools_input(own, rest, wanted)) {
+    y = attend_pooled(own, heads, maps, query, key, value, rest);
+  } else if (weights.in_proj_weight.defined() && wants_nothing(wanted) && query.is_same(key) && key.is_same(value)) {
+    const Affine all{weights.in_proj_weight, weights.in_proj_bias};
+    y = attention_qkv(own, all(query), heads, rest, out.weight.size(1) / heads);
+  } else {
+    AttentionInputs inputs = rest;
+    inputs.q = split_heads(maps.q(query), heads);
+    inputs.k = split_heads(maps.k(key), heads);
+    inputs.v = split_heads(maps.v(value), heads);
+    outputs = attention(own, inputs, wanted);
+    y = join_heads(outputs.y);
+  }
+  outputs.y = declared.residual ? out(y) + query : out(y);
+  return outputs;
+}
+
+void put_torch_masks(const Tensor& key_padding_mask, const Tensor& attn_mask, Index B, Index H,
+                     AttentionInputs& inputs) {
+  if (key_padding_mask.defined())
+    inputs.key_mask =
+        key_padding_mask.is_floating_point() ? key_padding_mask.eq(0) : key_padding_mask.to(torch::kBool).logical_not();
+  if (!attn_mask.defined()) return;
+  if (attn_mask.dim() != 2 && (attn_mask.dim() != 3 || attn_mask.size(0) != B * H))
+    throw InvalidArgument(fmt::format("[multihead_attention] attn_mask has shape {}, expected (N,M) or ({},N,M)",
+                                      to_string(Shape(attn_mask.sizes().begin(), attn_mask.sizes().end())), B * H));
+  const Tensor mask = attn_mask.dim() == 3 ? attn_mask.unflatten(0, {B, H}) : attn_mask;
+  if (!mask.is_floating_point()) {
+    inputs.mask = mask.to(torch::kBool).logical_not();
+    return;
+  }
+  const Tensor hidden = mask.detach().eq(-std::numeric_limits<double>::infinity());
+  if (hidden.any().item<bool>()) inputs.mask = hidden.logical_not();
+  const Tensor numbers = mask.masked_fill(hidden, 0);
+  if (numbers.requires_grad() || numbers.ne(0).any().item<bool>()) inputs.score_bias = numbers;
+}
+
+}  // namespace saddle::nn
