@@ -150,6 +150,26 @@ std::string peers_folder() {
   return "build/peers";
 }
 
+// Options that the words before them would leave unused are mistakes.
+void refuse_unused(const std::string& mode, const BenchOptions& options) {
+  const std::pair<const char*, bool> given[] = {
+      {"--suite", !options.suite.empty()}, {"--attention", !options.attention.empty()},
+      {"--shape", !options.shape.empty()}, {"--dtype", !options.dtype.empty()},
+      {"--pass", !options.pass.empty()},   {"--layout", !options.layout.empty()},
+      {"--peers", !options.peers.empty()}, {"--quick", options.quick},
+      {"--base", !options.base.empty()},   {"--html", !options.html.empty()},
+      {"--serve", options.serve},          {"--calibrate", options.calibrate && mode != "--calibrate"},
+  };
+  for (const auto& [name, present] : given)
+    if (present) throw InvalidArgument(fmt::format("{} makes no use of {}", mode, name), "leave one of them out");
+}
+
+// Hours of measuring must not end at a folder that is not there.
+void check_writable(const std::filesystem::path& file) {
+  if (std::filesystem::is_directory(file)) throw IoError(fmt::format("cannot write {}: it is a folder", file.string()));
+  const io::AtomicFile trial(file);
+}
+
 int list_suites(const Context& context) {
   Json suites = Json::array();
   Table table({"suite", "rows", "summary"}, "lrl");
@@ -169,9 +189,15 @@ int list_suites(const Context& context) {
 int calibrate(const BenchOptions& options, const Context& context) {
   const std::string file = kernels::rates_file(best_isa());
   if (file.empty()) throw IoError("there is no place for the calibration", "set SADDLE_CACHE to a folder, or HOME");
+  std::error_code failure;
+  const auto folder = std::filesystem::path(file).parent_path();
+  std::filesystem::create_directories(folder, failure);
+  if (failure)
+    throw IoError(fmt::format("cannot create {}: {}", folder.string(), failure.message()),
+                  "set SADDLE_CACHE to a folder that can be written");
+  check_writable(file);
   const Progress progress(0, context.quiet || context.json);
   const kernels::Rates rates = bench::calibrate(options.seconds, [&](const std::string& text) { progress.say(text); });
-  std::filesystem::create_directories(std::filesystem::path(file).parent_path());
   const std::string text = kernels::to_json(rates);
   io::write_atomically(file, text);
   if (!context.json && !context.quiet) print_message(fmt::format("written to {}\n", file));
@@ -181,6 +207,7 @@ int calibrate(const BenchOptions& options, const Context& context) {
 
 int run_suite(const BenchOptions& options, const Context& context) {
   const bench::Suite suite = chosen_suite(options);
+  if (!options.html.empty()) check_writable(options.html);
   set_log_level(LogLevel::error);  // which implementation runs stands in every row
   Progress progress(suite.entries.size(), context.quiet);
   bench::Report report;
@@ -208,19 +235,20 @@ int run_suite(const BenchOptions& options, const Context& context) {
   }
   peers.stop();
   for (bench::Result& result : report.results) bench::conclude(result, report.limits);
-  if (!options.html.empty()) io::write_atomically(options.html, bench::to_html(report));
   if (context.json) {
     print_json("saddle.bench/1", bench::to_json(report));
   } else {
     const std::string bars = bars_text(report);
     print(limits_text(report) + "\n" + rows_text(report, context.verbose) + (bars.empty() ? "" : "\n" + bars));
   }
+  if (!options.html.empty()) io::write_atomically(options.html, bench::to_html(report));
   return report.passed() ? Exit::ok : Exit::failed;
 }
 
 int run_bench(const BenchOptions& options, const Context& context) {
   if (!(options.seconds > 0 && options.seconds <= 3600))
     throw InvalidArgument(fmt::format("--seconds must be above 0 and at most 3600, found {}", options.seconds));
+  if (options.list || options.calibrate) refuse_unused(options.list ? "--list" : "--calibrate", options);
   if (options.list) return list_suites(context);
   const int wanted = threads();
   restart_with_sleeping_threads();

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "saddle/base/cpu.hpp"
 #include "saddle/base/error.hpp"
 
 namespace saddle::bench {
@@ -248,11 +249,11 @@ bool Result::passed() const {
   return true;
 }
 
-Limits limits_for(const std::vector<Limits>& limits, int threads) {
+Limits limits_for(const std::vector<Limits>& limits, int threads, int cores) {
   Limits best;
   for (const Limits& candidate : limits)
     if (candidate.threads <= threads && candidate.threads >= best.threads) best = candidate;
-  const double factor = static_cast<double>(threads) / best.threads;
+  const double factor = std::max(1.0, static_cast<double>(std::min(threads, cores)) / best.threads);
   for (double* value : {&best.fma_f32, &best.fma_f64, &best.fma_avx2, &best.amx_bf16, &best.exp_f32, &best.exp_f64})
     *value *= factor;
   best.threads = threads;
@@ -263,7 +264,11 @@ Result run_entry(const Entry& entry, const RunOptions& options) {
   Result result;
   result.entry = entry;
   if (entry.once) {
-    run_once(result, options);
+    try {
+      run_once(result, options);
+    } catch (const std::exception& error) {  // its own row is lost, the others are not
+      result.own.refused = error.what();
+    }
   } else {
     std::vector<Own> own;
     own.push_back(prepare(entry.row, options));
@@ -293,7 +298,7 @@ Result run_entry(const Entry& entry, const RunOptions& options) {
 }
 
 void conclude(Result& result, const std::vector<Limits>& limits) {
-  const Limits here = limits_for(limits, result.entry.row.threads);
+  const Limits here = limits_for(limits, result.entry.row.threads, cpu().cores);
   result.bars.clear();
   rate(result, here);
   judge(result, here);

@@ -70,7 +70,8 @@ struct RunOptions {
 Result run_entry(const Entry& entry, const RunOptions& options);
 void conclude(Result& result, const std::vector<Limits>& limits);
 
-// The limits for this many threads; the nearest below, scaled, when that was not measured.
-Limits limits_for(const std::vector<Limits>& limits, int threads);
+// The limits for this many threads; the nearest below, scaled, when that was not measured. More threads than cores
+// compute no faster.
+Limits limits_for(const std::vector<Limits>& limits, int threads, int cores);
 
 }  // namespace saddle::bench

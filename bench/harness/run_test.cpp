@@ -39,6 +39,19 @@ RunOptions briefly() {
   return options;
 }
 
+// A row in a process of its own that fails is red, with the reason, and does not take the suite with it.
+TEST_F(Run, ARowThatCannotRunOnceIsRed) {
+  Entry e = entry("softmax", {1, 1, 16, 16, 8, 8});
+  e.once = true;
+  RunOptions options = briefly();
+  options.self = "/nowhere/saddle";
+  Result result = run_entry(e, options);
+  conclude(result, {Limits{}});
+  EXPECT_FALSE(result.own.refused.empty());
+  EXPECT_FALSE(result.own.timing);
+  EXPECT_FALSE(result.passed());
+}
+
 TEST(Statistics, MinimumAndMedian) {
   EXPECT_EQ(summarise({3, 1, 2}).best, 1);
   EXPECT_EQ(summarise({3, 1, 2}).median, 2);
@@ -73,9 +86,12 @@ TEST(LimitsTest, OtherThreadCountsAreScaled) {
   one.fma_f32 = 10;
   two.threads = 2;
   two.fma_f32 = 18;
-  EXPECT_EQ(limits_for({one, two}, 1).fma_f32, 10);
-  EXPECT_EQ(limits_for({one, two}, 2).fma_f32, 18);
-  EXPECT_EQ(limits_for({one, two}, 4).fma_f32, 36);
+  EXPECT_EQ(limits_for({one, two}, 1, 8).fma_f32, 10);
+  EXPECT_EQ(limits_for({one, two}, 2, 8).fma_f32, 18);
+  EXPECT_EQ(limits_for({one, two}, 4, 8).fma_f32, 36);
+  EXPECT_EQ(limits_for({one, two}, 4, 3).fma_f32, 27);
+  EXPECT_EQ(limits_for({one, two}, 4, 2).fma_f32, 18);
+  EXPECT_EQ(limits_for({one, two}, 4, 1).fma_f32, 18);
 }
 
 TEST_F(Run, EveryMechanismPassesItsCheck) {

@@ -119,6 +119,19 @@ Tensor copy_of(const TensorView& from) {
   return to;
 }
 
+// What every call would refuse is refused before the first one: element type, names and shapes of parameters.
+void check_first_token(const primal::Attention& attention, const Dims& dims, DType dtype,
+                       const std::map<std::string, TensorView>& parameters) {
+  const Tensor q(dtype, {dims.B, dims.H, 1, dims.D}), v(dtype, {dims.B, dims.H, 1, dims.E});
+  primal::Call call;
+  call.attention = attention;
+  call.q = call.k = q.view();
+  call.v = v.view();
+  if (attention.residual) call.skip = v.view();
+  call.parameters = parameters;
+  validate(call);
+}
+
 }  // namespace
 
 struct Decoder::Memory {
@@ -161,6 +174,7 @@ Decoder::Decoder(const primal::Attention& attention, Index B, Index H, Index D, 
   if (auto refusals = decoder_refusals(attention, D); !refusals.empty())
     throw NotSupported(fmt::format("[{}] has no running state to decode with", to_text(attention)), refusals,
                        "use the forward pass over the whole sequence");
+  check_first_token(attention, {B, H, 1, 1, D, E}, dtype, parameters);
   memory_ = std::make_unique<Memory>(Memory{attention, B, H, D, E, dtype, {}, nullptr, 0});
   for (const auto& [name, tensor] : parameters) memory_->parameters[name] = copy_of(tensor);
   if (dtype == DType::f64)

@@ -19,7 +19,7 @@ SADDLE_API std::vector<std::string> decoder_refusals(const primal::Attention& at
 class SADDLE_API Decoder {
  public:
   // dtype: of the tokens; sums are kept in f64 for f64 and in f32 otherwise. parameters: as in a call, copied; absent
-  // ones have their initial values. Throws NotSupported with the refusals, InvalidArgument for an invalid attention.
+  // ones have their initial values. Throws NotSupported with the refusals, InvalidArgument for what a call refuses.
   Decoder(const primal::Attention& attention, Index B, Index H, Index D, Index E, DType dtype = DType::f32,
           const std::map<std::string, TensorView>& parameters = {});
   ~Decoder();

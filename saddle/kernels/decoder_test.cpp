@@ -117,6 +117,13 @@ TEST(Decoder, ChecksWhatItIsGiven) {
               HasSubstr("the decoder expects"));
   Decoder other(s.attention, 1, 2, 5, 7, DType::f32);
   EXPECT_THAT(message_of([&] { feed(other, s, 0, 4, y); }), HasSubstr("made for f32"));
+  const auto refusal = [&](DType dtype, const std::map<std::string, TensorView>& parameters) {
+    return message_of([&] { Decoder(primal::parse("linear(elu1)+causal+bias"), 1, 2, 5, 7, dtype, parameters); });
+  };
+  const Tensor bias(DType::f32, {2, 6});
+  EXPECT_THAT(refusal(DType::i32, {}), HasSubstr("i32"));
+  EXPECT_THAT(refusal(DType::f32, {{"nosuch", bias.view()}}), HasSubstr("parameter 'nosuch'"));
+  EXPECT_THAT(refusal(DType::f32, {{"bias", bias.view()}}), HasSubstr("bias"));
 }
 
 }  // namespace

@@ -21,9 +21,10 @@ Request request_of(const primal::Call& call, const primal::Outputs& outputs) {
   return request;
 }
 
-Request request_of(const primal::Call& call, const primal::Gradients&) {
+Request request_of(const primal::Call& call, const primal::Gradients& gradients) {
   Request request = request_of(call, primal::Outputs{});
   request.backward = true;
+  request.beta_gradient = gradients.parameters.contains("beta");
   return request;
 }
 

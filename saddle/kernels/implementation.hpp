@@ -21,6 +21,7 @@ struct Request {
   bool weights = false, lse = false, column_sums = false;  // optional outputs asked for
   bool dropout = false;                                    // the call drops weights
   bool backward = false;                                   // gradients will be asked for
+  bool beta_gradient = false;                              // among them that of beta, learnt or not
   int threads = 0;                                         // 0: all
 
   bool operator==(const Request&) const = default;

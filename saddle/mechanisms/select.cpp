@@ -47,8 +47,7 @@ const kernels::Implementation& choose(const kernels::Request& request) {
   return *selection.chosen;
 }
 
-// The same, remembered: a training loop asks the same few questions over and over, and counting visible pairs takes
-// longer than some calls.
+// The same, remembered: a training loop asks the same few questions over and over, and refusals are sentences.
 const kernels::Implementation& chosen(const kernels::Request& request) {
   struct Answer {
     kernels::Request request;

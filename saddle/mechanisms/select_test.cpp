@@ -5,6 +5,7 @@
 
 #include "saddle/base/cpu.hpp"
 #include "saddle/base/error.hpp"
+#include "saddle/kernels/amx/amx.hpp"
 #include "saddle/mechanisms/registry.hpp"
 
 namespace saddle::mechanisms {
@@ -43,6 +44,31 @@ TEST(Select, TakesTheTilesWhereThereAreSome) {
   EXPECT_EQ(chosen(request), "tiled");
 }
 
+// Asked for, the gradient of beta must be right even where beta is not learnt.
+TEST(Select, TheGradientOfBetaIsNotForTheTiles) {
+  auto request = request_for("softmax+bn(learn=no)", {1, 2, 64, 64, 32, 32});
+  request.dtype = DType::bf16;
+  request.backward = true;
+  const std::size_t without = kernels::amx().refusals(request).size();
+  kernels::Request asked = request;
+  asked.beta_gradient = true;
+  EXPECT_EQ(kernels::amx().refusals(asked).size(), without + 1);
+  EXPECT_NE(asked, request);
+  request.attention = parse("softmax+bn(learn=shared)");
+  EXPECT_EQ(kernels::amx().refusals(request).size(), without + 1);
+}
+
+TEST(Select, ARequestSaysWhetherBetaHasAGradient) {
+  const Tensor x(DType::f32, {1, 1, 4, 4});
+  primal::Call call;
+  call.attention = parse("softmax+bn(learn=no)");
+  call.q = call.k = call.v = x.view();
+  EXPECT_FALSE(kernels::request_of(call, primal::Gradients{}).beta_gradient);
+  primal::Gradients gradients;
+  gradients.parameters["beta"] = {};
+  EXPECT_TRUE(kernels::request_of(call, gradients).beta_gradient);
+}
+
 // The bits of a result must not depend on the number of threads, so neither may the choice.
 TEST(Select, ChoosesTheSameOnAnyNumberOfThreads) {
   for (const char* attention : {"linear(elu1)", "linear(elu1)+causal", "poly(degree=2)", "softmax", "dot"})
@@ -62,6 +88,13 @@ TEST(Select, ChoosesTheSameOnAnyNumberOfThreads) {
 // Nothing fast serves statistics per query below a feature map: the reference does, and says why.
 TEST(Select, LeavesTheReferenceWhatOthersRefuse) {
   EXPECT_EQ(chosen(request_for("linear(elu1)+bn+causal", {1, 2, 64, 64, 8, 8})), "reference");
+}
+
+TEST(Select, BothFormsInDoubleAreReferences) {
+  for (const kernels::Implementation* implementation : kernels::generic_implementations())
+    EXPECT_EQ(implementation->is_reference(),
+              implementation->name() == "primal" || implementation->name() == "reference")
+        << implementation->name();
 }
 
 TEST(Select, EveryRefusalHasAReason) {

@@ -11,6 +11,9 @@ namespace saddle::primal {
 
 namespace {
 
+// Beyond any sequence, and sums of a few of them do not overflow.
+constexpr Index most_extent = Index{1} << 40;
+
 template <class... Args>
 [[noreturn]] void refuse(std::string_view hint, fmt::format_string<Args...> format, Args&&... args) {
   throw InvalidArgument(fmt::format(format, std::forward<Args>(args)...), std::string(hint));
@@ -135,8 +138,11 @@ void check_transforms(const Attention& attention, bool causal) {
 }
 
 void check_pooling(const Attention& attention, const Pooling& pooling, bool causal) {
-  for (Index factor : pooling.factors)
+  for (Index factor : pooling.factors) {
     if (factor < 1) refuse("use factors of 1 or more", "sh: a pooling factor of {} pools nothing", factor);
+    if (factor > most_extent)
+      refuse("use a smaller factor", "sh: a pooling factor of {} is above the limit of {}", factor, most_extent);
+  }
   if (pooling.prefix < 0) refuse("use prefix >= 0", "sh(prefix={}): must not be negative", pooling.prefix);
   if (pooling.pool == PoolShape::one_d && (pooling.prefix != 0 || !pooling.grid.empty()))
     refuse("add pool=2d", "sh: grid and prefix belong to pool=2d");
@@ -145,21 +151,23 @@ void check_pooling(const Attention& attention, const Pooling& pooling, bool caus
 }
 
 void check_keys(const KeySet& part) {
-  const auto at_least = [](std::string_view part_name, std::string_view option, Index value, Index least) {
+  const auto in_range = [](std::string_view part_name, std::string_view option, Index value, Index least) {
     if (value < least) refuse("use a larger value", "{}({}={}): must be at least {}", part_name, option, value, least);
+    if (value > most_extent)
+      refuse("use a smaller value", "{}({}={}): must be at most {}", part_name, option, value, most_extent);
   };
-  if (const auto* window = std::get_if<Window>(&part)) at_least("window", "radius", window->radius, 0);
-  if (const auto* local = std::get_if<Local>(&part)) at_least("local", "ctx", local->ctx, 1);
-  if (const auto* strided = std::get_if<Strided>(&part)) at_least("strided", "ctx", strided->ctx, 1);
+  if (const auto* window = std::get_if<Window>(&part)) in_range("window", "radius", window->radius, 0);
+  if (const auto* local = std::get_if<Local>(&part)) in_range("local", "ctx", local->ctx, 1);
+  if (const auto* strided = std::get_if<Strided>(&part)) in_range("strided", "ctx", strided->ctx, 1);
   if (const auto* global = std::get_if<GlobalWindow>(&part)) {
-    at_least("global_window", "radius", global->radius, 0);
-    at_least("global_window", "n_global", global->n_global, 0);
+    in_range("global_window", "radius", global->radius, 0);
+    in_range("global_window", "n_global", global->n_global, 0);
   }
   if (const auto* fixed = std::get_if<Fixed>(&part)) {
-    at_least("fixed", "blocksize", fixed->blocksize, 1);
-    at_least("fixed", "ctx", fixed->ctx, 1);
-    at_least("fixed", "vertsize", fixed->vertsize, 1);
-    at_least("fixed", "num_verts", fixed->num_verts, 1);
+    in_range("fixed", "blocksize", fixed->blocksize, 1);
+    in_range("fixed", "ctx", fixed->ctx, 1);
+    in_range("fixed", "vertsize", fixed->vertsize, 1);
+    in_range("fixed", "num_verts", fixed->num_verts, 1);
     if (fixed->ctx % fixed->blocksize != 0)
       refuse("use a ctx that is a multiple of blocksize", "fixed(ctx={},blocksize={}): a stride must hold whole blocks",
              fixed->ctx, fixed->blocksize);

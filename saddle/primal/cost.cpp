@@ -1,6 +1,5 @@
 #include "saddle/primal/cost.hpp"
 
-#include <algorithm>
 #include <map>
 
 #include "saddle/primal/features.hpp"
@@ -11,24 +10,6 @@ namespace saddle::primal {
 namespace {
 
 double as_double(Index n) { return static_cast<double>(n); }
-
-// Rows beyond this many pairs are sampled: counting must stay far cheaper than computing.
-constexpr Index exact_pairs = Index{1} << 22;
-
-// Visible keys of one query; pooled keys by the visibility rule.
-Index visible_keys(const Attention& attention, Index M, Index head, Index i, const Windows& windows) {
-  Index count = 0;
-  if (!attention.pooling) {
-    for (Index j = 0; j < M; ++j) count += sees(attention.keys, head, i, j);
-    return count;
-  }
-  const Visibility rule = visibility_of(attention, *attention.pooling);
-  const auto seen = [&](Index t) { return sees(attention.keys, head, i, t); };
-  for (const auto& window : windows)
-    count += rule == Visibility::any ? std::any_of(window.begin(), window.end(), seen)
-                                     : std::all_of(window.begin(), window.end(), seen);
-  return count;
-}
 
 // Multiply-adds and exps of Phi at one point.
 Cost feature_cost(const Kernel& kernel, Index D, Index F) {
@@ -86,23 +67,6 @@ Cost operator+(Cost a, const Cost& b) { return a += b; }
 Cost operator*(double factor, Cost a) {
   for (double* part : {&a.multiply_adds, &a.additions, &a.exps, &a.bytes, &a.memory}) *part *= factor;
   return a;
-}
-
-double visible_pairs(const Attention& attention, const Dims& dims, Index head) {
-  const Index K = keys_of(attention, dims, head);
-  if (attention.keys.empty() || dims.N == 0) return as_double(dims.N) * as_double(K);
-  if (attention.pooling && dims.M > exact_pairs) {  // too many windows to build: tokens seen, per window
-    Attention unpooled = attention;
-    unpooled.pooling.reset();
-    return visible_pairs(unpooled, dims, head) * as_double(K) / as_double(dims.M);
-  }
-  const Windows windows =
-      attention.pooling ? pooling_windows(*attention.pooling, factor_of(attention, dims, head), dims.M) : Windows{};
-  const Index rows = std::clamp<Index>(exact_pairs / std::max<Index>(dims.M, 1), 1, dims.N);
-  double sum = 0;
-  for (Index r = 0; r < rows; ++r)
-    sum += as_double(visible_keys(attention, dims.M, head, (2 * r + 1) * dims.N / (2 * rows), windows));
-  return sum * as_double(dims.N) / as_double(rows);
 }
 
 Cost head_cost(const Attention& attention, const Dims& dims, Index head, Form form, Pass pass, DType dtype) {

@@ -4,6 +4,7 @@
 #include "saddle/base/dtype.hpp"
 #include "saddle/base/export.hpp"
 #include "saddle/primal/attention.hpp"
+#include "saddle/primal/visible_pairs.hpp"
 
 namespace saddle::primal {
 
@@ -22,10 +23,6 @@ SADDLE_API Cost operator*(double factor, Cost a);
 // dual: sum over the keys with kappa. primal: W and z first, finite Phi only.
 enum class Form { dual, primal };
 enum class Pass { forward, backward };
-
-// Number of (query, key) pairs that head `head` evaluates: exact for small shapes, from evenly spaced queries for
-// large.
-SADDLE_API double visible_pairs(const Attention& attention, const Dims& dims, Index head);
 
 // One head of one sample; all heads and samples; the whole layer of model width X with its projections.
 SADDLE_API Cost head_cost(const Attention& attention, const Dims& dims, Index head, Form form, Pass pass,

@@ -117,32 +117,6 @@ RC_GTEST_PROP(Cost, FormDecisionFollowsTheRule, ()) {
   RC_ASSERT(cheaper_form(attention, dims) == expected);
 }
 
-// Against counting what a call really shows.
-TEST(Cost, VisiblePairsAreCounted) {
-  for (const char* text : {"softmax", "softmax+causal", "softmax+window(2)", "softmax+local(3)", "softmax+strided(3)",
-                           "softmax+fixed(4,num_verts=2)", "softmax+global_window(1,n_global=2)", "softmax+sh(1,3)",
-                           "softmax+sh(2,3)+window(2)", "softmax+sh(2,3)+causal", "softmax+sh(2,4,tail=drop)+window(1)",
-                           "softmax+causal+window(3)"})
-    for (const Dims& dims : {Dims{1, 2, 9, 9, 2, 2}, Dims{1, 2, 5, 11, 2, 2}, Dims{1, 2, 11, 5, 2, 2}}) {
-      const Sample s = sample(text, dims);
-      for (Index h = 0; h < 2; ++h) {
-        const Head head = prepare_head(s.call(), 0, h);
-        double count = 0;
-        for (std::uint8_t visible : head.visible) count += visible != 0;
-        EXPECT_EQ(visible_pairs(s.attention, dims, h), count) << text;
-      }
-    }
-}
-
-// Large shapes are sampled: within a few percent of the exact number, and quick.
-TEST(Cost, VisiblePairsOfLargeShapesAreEstimated) {
-  const double n = 50000;
-  const Dims dims{1, 1, 50000, 50000, 8, 8};
-  EXPECT_NEAR(visible_pairs(parse("softmax+causal"), dims, 0) / (n * (n + 1) / 2), 1, 0.01);
-  EXPECT_NEAR(visible_pairs(parse("softmax+window(100)"), dims, 0) / (n * 201), 1, 0.01);
-  EXPECT_EQ(visible_pairs(parse("softmax"), dims, 0), n * n);
-}
-
 TEST(Cost, AddsAndScales) {
   const Cost a{1, 2, 3, 4, 5}, sum = a + 2 * a;
   EXPECT_EQ(sum.multiply_adds, 3);

@@ -39,6 +39,11 @@ Index any_count(Index low) {
                          rc::gen::just(std::numeric_limits<Index>::max()));
 }
 
+// Reaches, strides and factors: up to the largest that is accepted.
+Index any_extent(Index low) {
+  return *rc::gen::oneOf(rc::gen::inRange<Index>(low, low + 20), rc::gen::just(Index{1} << 40));
+}
+
 Kernel any_kernel() {
   switch (between(0, 4)) {
     case 0: return *rc::gen::arbitrary<bool>() ? ExpDot{} : ExpDot{number(true)};
@@ -83,7 +88,7 @@ Transform any_transform(int kind, bool tokens) {
 
 Pooling any_pooling() {
   Pooling pooling;
-  for (Index heads = between(0, 4); heads > 0; --heads) pooling.factors.push_back(any_count(1));
+  for (Index heads = between(0, 4); heads > 0; --heads) pooling.factors.push_back(any_extent(1));
   pooling.pool = any_of<PoolShape>();
   if (pooling.pool == PoolShape::two_d) {
     pooling.grid = any_grid(false, true);
@@ -98,14 +103,14 @@ Pooling any_pooling() {
 KeySet any_keys() {
   switch (between(0, 7)) {
     case 0: return Causal{};
-    case 1: return Window{any_count(0)};
-    case 2: return Local{any_count(1)};
-    case 3: return Strided{any_count(1)};
+    case 1: return Window{any_extent(0)};
+    case 2: return Local{any_extent(1)};
+    case 3: return Strided{any_extent(1)};
     case 4: {
       const Index verts = between(1, 3), size = between(1, 3), block = between(1, 4);
       return Fixed{verts * size * block * between(1, 3), verts, size, block};
     }
-    case 5: return GlobalWindow{any_count(0), any_count(0)};
+    case 5: return GlobalWindow{any_extent(0), any_extent(0)};
     case 6: return Padding{};
     default: return Explicit{};
   }

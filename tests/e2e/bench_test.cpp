@@ -111,6 +111,17 @@ TEST_F(Bench, BadInputIsExplained) {
   fails("--peers troch", 2, "unknown peer", "'torch'");
   fails("--suite quick --shape 1,1,8,4", 2, "--suite brings its own rows", "");
   fails("--seconds -1", 2, "--seconds must be above 0", "");
+  fails("--shape 1,1,8,4 --html nowhere/page.html", 1, "nowhere", "");
+  fails("--shape 1,1,8,4 --html .", 1, "it is a folder", "");
+  fails("--list --suite quick", 2, "--list makes no use of --suite", "leave one of them out");
+  fails("--list --calibrate", 2, "--list makes no use of --calibrate", "");
+  fails("--calibrate --html page.html", 2, "--calibrate makes no use of --html", "");
+  write_file(folder / "work/occupied", "");
+  const Result nowhere = sh("SADDLE_CACHE=$PWD/occupied/cache saddle bench --calibrate --seconds 0.02");
+  EXPECT_EQ(nowhere.code, 1);
+  EXPECT_THAT(nowhere.err, HasSubstr("cannot create"));
+  EXPECT_THAT(nowhere.err, HasSubstr("set SADDLE_CACHE"));
+  EXPECT_THAT(nowhere.err, Not(HasSubstr("measuring")));
   write_file(folder / "work/bad.toml", "[[row]]\nshape = [1, 1, 8, 4]\ndtyp = \"f32\"\n");
   fails("--suite bad.toml", 3, "unknown key 'dtyp'", "did you mean 'dtype'?");
 }

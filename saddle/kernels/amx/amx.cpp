@@ -256,7 +256,7 @@ class Amx final : public Implementation {
     if (is_steep(request.attention)) list.emplace_back("scale=std may stretch queries beyond what bf16 resolves");
     for (const primal::Transform& transform : request.attention.transforms) {
       const auto* bn = std::get_if<primal::BatchNorm>(&transform);
-      if (bn != nullptr && bn->learnable() && request.backward)
+      if (bn != nullptr && ((bn->learnable() && request.backward) || request.beta_gradient))
         list.emplace_back("the gradient of beta is a small sum of large terms, too coarse in bf16");
     }
     if (request.dims.D > amx_max_width || request.dims.E > amx_max_width)

@@ -74,7 +74,7 @@ template <int kTiles, bool kMasked>
   float* const next = step.next_scores;
   const float* const scores = step.scores;
   BFloat16 *const to_p = step.to->p, *const to_ds = step.to->ds, *const to_pairs = step.to->ds_pairs;
-  const __m512 scale = pinned(_mm512_set1_ps(step.c));
+  const __m512 scale = pinned(_mm512_set1_ps(step.c)), zero = _mm512_setzero_ps();
   const __m512 reference[2] = {_mm512_load_ps(step.reference), _mm512_load_ps(step.reference + 16)};
   const __m512 delta[2] = {_mm512_load_ps(step.delta), _mm512_load_ps(step.delta + 16)};
 
@@ -88,7 +88,8 @@ template <int kTiles, bool kMasked>
 #pragma GCC unroll 2
       for (Index j = 0; j < 2; ++j) {
         const float* at = s + j * float_tile + r * tile;
-        p[j] = exp2_coarse(_mm512_fmsub_ps(_mm512_load_ps(at), scale, reference[j]));
+        // No weight exceeds 1, however coarse the scores are; NaN passes.
+        p[j] = exp2_coarse(_mm512_min_ps(zero, _mm512_fmsub_ps(_mm512_load_ps(at), scale, reference[j])));
         const __m512 dp = _mm512_sub_ps(_mm512_load_ps(at + square), delta[j]);
         if (kMasked) {
           const __mmask16 seen = step.mask->of_key(4 * part + r, j);

@@ -31,7 +31,7 @@ struct alignas(64) Group {
   BFloat16 q[amx_max_width * panel];   // pairs of columns, tiles [D/32][2][16][16][2]
   float o[amx_max_width * panel];      // O^T, tiles [E/16][2][16][16]
   alignas(64) float sum[panel];        // of the weights
-  alignas(64) float reference[panel];  // in units of t
+  alignas(64) float reference[panel];  // a score
   bool bounded;
   bool fresh;  // nothing was added to o yet, it holds anything
 };
@@ -252,15 +252,15 @@ class Pipeline {
       }
     __mmask16 exceeds = 0;
     for (Index j = 0; j < 2; ++j) {
-      top[j] = _mm512_mul_ps(top[j], _mm512_set1_ps(step_.c));
       old[j] = _mm512_load_ps(group_->reference + 16 * j);
-      exceeds |= _mm512_cmp_ps_mask(top[j], _mm512_add_ps(old[j], _mm512_set1_ps(slack)), _CMP_GT_OQ);
+      const __m512 above = _mm512_mul_ps(_mm512_sub_ps(top[j], old[j]), _mm512_set1_ps(step_.c));
+      exceeds |= _mm512_cmp_ps_mask(above, _mm512_set1_ps(slack), _CMP_GT_OQ);
     }
     if (exceeds == 0) return;
     if (current_->count > 0) close_block();
     for (Index j = 0; j < 2; ++j) {
       const __m512 reference = _mm512_max_ps(top[j], old[j]);
-      const __m512 factor = exp2_coarse(_mm512_sub_ps(old[j], reference));
+      const __m512 factor = exp2_coarse(_mm512_mul_ps(_mm512_sub_ps(old[j], reference), _mm512_set1_ps(step_.c)));
       __m512 before = factor;
       if (current_->rescale) before = _mm512_mul_ps(before, _mm512_load_ps(current_->factor + 16 * j));
       _mm512_store_ps(current_->factor + 16 * j, before);
@@ -310,8 +310,9 @@ void write(const AmxHead& head, const AmxOutputs& outputs, Index i0, const Group
   if (outputs.lse == nullptr) return;
   for (Index i = 0; i < count; ++i) {
     const float r = head.row != nullptr ? head.row[i0 + i] : 0;
-    outputs.lse[i0 + i] = group.sum[i] == 0 ? -std::numeric_limits<float>::infinity()
-                                            : (group.reference[i] + std::log2(group.sum[i])) * 0.6931471805599453f + r;
+    outputs.lse[i0 + i] = group.sum[i] == 0
+                              ? -std::numeric_limits<float>::infinity()
+                              : group.reference[i] * static_cast<float>(std::fabs(head.a)) + std::log(group.sum[i]) + r;
   }
 }
 

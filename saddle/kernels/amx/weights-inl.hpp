@@ -43,7 +43,8 @@ class BoundedExp {
   __m512i fraction_, one_, weight_;
 };
 
-// The same in float, for scores of any size, relative to a reference per query.
+// The same in float, for scores of any size, relative to a reference per query. It is taken off the score, not off the
+// product: at the largest score nothing is left, however large that is.
 class AnyExp {
  public:
   AnyExp(float c, const float* reference)
@@ -52,8 +53,8 @@ class AnyExp {
         order_(pinned(pair_order())) {}
 
   __m512i operator()(const float* s0, const float* s1, Index j) const {
-    const __m512 t0 = _mm512_fmsub_ps(_mm512_load_ps(s0), scale_, reference_[j]);
-    const __m512 t1 = _mm512_fmsub_ps(_mm512_load_ps(s1), scale_, reference_[j]);
+    const __m512 t0 = _mm512_mul_ps(_mm512_sub_ps(_mm512_load_ps(s0), reference_[j]), scale_);
+    const __m512 t1 = _mm512_mul_ps(_mm512_sub_ps(_mm512_load_ps(s1), reference_[j]), scale_);
     return _mm512_permutexvar_epi16(order_, round_to_bf16(exp2_coarse(t0), exp2_coarse(t1)));
   }
 

@@ -118,12 +118,11 @@ void backward_as(const Core<T>& core, const primal::Call& call, const primal::Gr
 
 class LinearKernel final : public Implementation {
  public:
-  explicit LinearKernel(Isa at_most) : at_most_(at_most) {}
   std::string_view name() const override { return "linear"; }
   std::string_view summary() const override {
     return "primal form by chunks of tokens: W and z, running sums if causal, O(F E) memory";
   }
-  Isa isa() const override { return std::min(best_isa(), at_most_); }
+  Isa isa() const override { return std::min(best_isa(), Isa::avx512); }
 
   std::vector<std::string> refusals(const Request& request) const override {
     auto list = primal_form_refusals(request.attention, request.mask);
@@ -196,15 +195,13 @@ class LinearKernel final : public Implementation {
            plan_memory(request.attention.kernel, d.D, wide ? 8 : 4) +
            stage_memory(request.attention, d, request.dtype, Goal::tokens, request.backward) + 8e4;
   }
-
-  Isa at_most_;
 };
 
 }  // namespace
 
-const Implementation& linear(Isa at_most) {
-  static const LinearKernel scalar(Isa::scalar), avx2(Isa::avx2), avx512(Isa::avx512);
-  return at_most >= Isa::avx512 ? avx512 : at_most >= Isa::avx2 ? avx2 : scalar;
+const Implementation& linear() {
+  static const LinearKernel implementation;
+  return implementation;
 }
 
 }  // namespace saddle::kernels

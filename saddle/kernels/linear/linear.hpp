@@ -5,7 +5,6 @@
 
 namespace saddle::kernels {
 
-// With the best instruction set of this machine up to the given one.
-SADDLE_API const Implementation& linear(Isa at_most = Isa::avx512);
+SADDLE_API const Implementation& linear();
 
 }  // namespace saddle::kernels

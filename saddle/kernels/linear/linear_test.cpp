@@ -1,6 +1,8 @@
 #include "saddle/kernels/linear/linear.hpp"
 
+#include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "saddle/primal/testing_internal.hpp"
 
@@ -72,8 +74,24 @@ Results results(const Sample& s, const Forward& forward, const Backward& backwar
   return r;
 }
 
-Results linear_results(const Sample& s, Isa isa = Isa::avx512) {
-  const Implementation& kernel = linear(isa);
+// Limits the instruction set as a user would, while it lives.
+class AtMost {
+ public:
+  explicit AtMost(Isa isa) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    setenv(name, to_string(isa), 1);
+  }
+  ~AtMost() { before_ ? setenv(name, before_->c_str(), 1) : unsetenv(name); }
+  AtMost(const AtMost&) = delete;
+  AtMost& operator=(const AtMost&) = delete;
+
+ private:
+  static constexpr const char* name = "SADDLE_MAX_ISA";
+  std::optional<std::string> before_;
+};
+
+Results linear_results(const Sample& s) {
+  const Implementation& kernel = linear();
   const primal::Call call = s.call();
   EXPECT_EQ(kernel.refusals(request_of(call, Outputs{})), std::vector<std::string>{});
   return results(
@@ -108,9 +126,12 @@ void check(const Sample& s, const std::string& what, std::vector<DType> dtypes =
   for (DType dtype : dtypes) {
     const Sample typed = as(s, dtype);
     const Results judge = judge_results(typed);
-    for (Isa isa : isas())
-      expect_close(linear_results(typed, isa), judge, tolerance(dtype),
+    for (Isa isa : isas()) {
+      const AtMost limit(isa);
+      EXPECT_EQ(linear().isa(), isa);
+      expect_close(linear_results(typed), judge, tolerance(dtype),
                    what + " " + std::string(to_string(dtype)) + " " + to_string(isa));
+    }
   }
 }
 

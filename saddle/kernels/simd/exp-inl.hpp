@@ -56,7 +56,8 @@ HWY_INLINE V exp_score(D d, V t) {
   if constexpr (std::is_same_v<hn::TFromD<D>, float>) {
     return exp2_float(d, t);
   } else {
-    return hn::IfThenElse(hn::IsNaN(t), t, hn::Exp(d, t));
+    const V e = hn::IfThenElse(hn::Gt(t, hn::Set(d, 709.7827128933840)), hn::Inf(d), hn::Exp(d, t));
+    return hn::IfThenElse(hn::IsNaN(t), t, e);
   }
 }
 

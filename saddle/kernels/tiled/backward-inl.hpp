@@ -22,7 +22,8 @@ struct BackwardLanes {
   HWY_ALIGN T start[block_queries<T>];    // added to every score
   HWY_ALIGN T inverse[block_queries<T>];  // factor of g: 1/h, or 1 where start holds log h already
   HWY_ALIGN T delta[block_queries<T>];    // sum_j A_ij dA_ij of a row sum, else 0
-  T all = 1;                              // a weight from which on one key has all there is, as far as rounding tells
+  HWY_ALIGN T all[block_queries<T>];      // a weight from which on one key has all there is, as far as rounding tells
+  bool sums = false;                      // the normaliser is the row sum of an exponential: no weight exceeds 1
 };
 
 // A [keys, block_queries] and ds = A (dA - delta) for one block of visible keys, g = exp with start holding log h.
@@ -61,11 +62,14 @@ HWY_NOINLINE void differentiate_masked(const G& g, const BackwardLanes<T>& x, In
   const Vector<T> drop = hn::Set(d, drop_factor);
   for (int u = 0; u < tile_vectors; ++u) {
     const Vector<T> inverse = hn::Load(d, x.inverse + u * L), delta = hn::Load(d, x.delta + u * L);
+    const Vector<T> all = hn::Load(d, x.all + u * L), one = hn::Set(d, T{1});
     for (Index i = 0; i < n; ++i) {
       const Index at = i * Q + u * L;
       const auto seen = mask_of<T>(bits.seen[i], u);
       const Vector<T> s = hn::Load(d, a + at);
-      Vector<T> weight = hn::IfThenElseZero(seen, hn::Mul(g(s), inverse)), slope = weight;
+      Vector<T> weight = hn::IfThenElseZero(seen, hn::Mul(g(s), inverse));
+      if (G::exponential && x.sums) weight = hn::IfThenElse(hn::Gt(weight, one), one, weight);  // scores may be coarse
+      Vector<T> slope = weight;
       if constexpr (!G::exponential) slope = hn::IfThenElseZero(seen, hn::Mul(g.derivative(s), inverse));
       Vector<T> own = hn::IfThenElseZero(seen, hn::Load(d, ds + at));
       Vector<T> applied = weight;
@@ -76,7 +80,7 @@ HWY_NOINLINE void differentiate_masked(const G& g, const BackwardLanes<T>& x, In
       }
       Vector<T> change = hn::Mul(slope, hn::Sub(own, delta));
       // A key with all the weight: dA - delta is 0 up to rounding, which steep transforms would blow up.
-      if constexpr (G::exponential) change = hn::IfThenZeroElse(hn::Ge(weight, hn::Set(d, x.all)), change);
+      if constexpr (G::exponential) change = hn::IfThenZeroElse(hn::Ge(weight, all), change);
       hn::Store(applied, d, a + at);
       hn::Store(change, d, ds + at);
     }
@@ -153,11 +157,17 @@ class BackwardBlock {
     std::fill_n(dqt_, Q * p_.D, T{0});
     std::fill_n(row_sum_, Q, T{0});
     for (Index i = 0; i < Q; ++i) load_lane(i, i < count_);
-    // With h of the forward pass the roundings of scores cancel; with log h they do not, and grow with what is added.
+    x_.sums = head_.normaliser.row_sum;
+    for (Index i = 0; i < Q; ++i) x_.all[i] = all_weight(i);
+  }
+
+  // With h of the forward pass the roundings of scores cancel; with log h they do not, and grow with what is added.
+  // NaN: the normaliser is fixed, a weight may have any size.
+  T all_weight(Index i) const {
+    if (!head_.normaliser.row_sum) return std::numeric_limits<T>::quiet_NaN();
     T largest = 2;
-    for (Index i = 0; i < count_ && out_.h == nullptr; ++i)
-      if (std::isfinite(x_.start[i])) largest = std::max(largest, std::fabs(x_.start[i]));
-    x_.all = head_.normaliser.row_sum ? 1 - 4 * largest * std::numeric_limits<T>::epsilon() : infinity;
+    if (out_.h == nullptr && std::isfinite(x_.start[i])) largest = std::max(largest, std::fabs(x_.start[i]));
+    return std::max(T{1} / 2, 1 - 4 * largest * std::numeric_limits<T>::epsilon());
   }
 
   void load_lane(Index i, bool exists) {

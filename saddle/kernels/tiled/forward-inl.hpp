@@ -132,19 +132,41 @@ class ForwardBlock {
   }
 
   // Weights of a key block relative to the reference; where the scores leave its range, it moves and the block is done
-  // again.
+  // again. Scores so large that their rounding alone leaves the range get the reference taken off at the end.
   void weigh(Index j0, Index n) {
     const T* column = columns(j0, n);
-    for (int attempt = 0;; ++attempt) {
+    for (int attempt = 0; attempt < 3; ++attempt) {
       HWY_ALIGN T top[Q], sum[Q] = {};
       std::fill_n(top, Q, -infinity);
       tile(column, j0, n, top, sum);
-      if (!G::exponential || attempt == 2 || !moves_reference(top)) {
+      if (!G::exponential || !moves_reference(top)) {
         add_sum(sum);
         for (Index i = 0; i < Q; ++i) x_.top[i] = std::max(x_.top[i], top[i]);
         return;
       }
     }
+    weigh_coarse(column, j0, n);
+  }
+
+  // The same with the reference taken off whole scores: at the largest one nothing is left, whatever its rounding.
+  void weigh_coarse(const T* column, Index j0, Index n) {
+    HWY_ALIGN T row[Q] = {}, top[Q], sum[Q] = {};
+    for (Index i = 0; i < i1_ - i0_ && p_.row != nullptr; ++i) row[i] = p_.row[i0_ + i] * unit;
+    product_block<T>({p_.k[j0], p_.k.stride}, n, qt_, p_.D, row, column, w_);
+    for (Index i = 0; i < Q; ++i) {
+      top[i] = -infinity;
+      for (Index c = 0; c < n; ++c)
+        if ((bits_.seen[c] >> i & 1) != 0) top[i] = std::max(top[i], w_[c * Q + i]);
+      const bool moves = std::isfinite(top[i]) && (x_.sum[i] == 0 || top[i] > x_.reference[i]);
+      if (moves) move_reference(i, top[i] - x_.reference[i]);
+      x_.reference[i] = moves ? top[i] : x_.reference[i];
+      x_.start[i] = row[i] - x_.reference[i];
+      for (Index c = 0; c < n; ++c) w_[c * Q + i] -= x_.reference[i];
+      top[i] = -infinity;
+    }
+    weigh_masked(g_, n, bits_, w_, top, sum);
+    add_sum(sum);
+    for (Index i = 0; i < Q; ++i) x_.top[i] = std::max(x_.top[i], top[i]);
   }
 
   // Compensated: sums over thousands of blocks keep all their digits.
@@ -178,19 +200,21 @@ class ForwardBlock {
     if (!moves) return false;
     for (Index i = 0; i < Q; ++i) {
       const T highest = std::max(x_.top[i], top[i]);
-      const bool own = highest > highest_above || (highest < lowest_below && highest > -infinity);
-      const T step = own ? highest : T{0};
-      x_.reference[i] += step;
-      x_.start[i] -= step;
-      x_.top[i] -= step;
-      x_.factor[i] = std::exp2(-step * static_cast<T>(1.4426950408889634) / unit);
-      if (!own || x_.sum[i] == 0) x_.factor[i] = 1;
-      x_.sum[i] *= x_.factor[i];
-      x_.rest[i] *= x_.factor[i];
+      if (highest > highest_above || (highest < lowest_below && highest > -infinity)) move_reference(i, highest);
     }
-    for (Index e = 0; e < p_.E; ++e)
-      for (Index i = 0; i < Q; ++i) ot_[e * Q + i] *= x_.factor[i];
     return true;
+  }
+
+  // Sums so far are of exp(s - reference): they shrink by exp(-step).
+  void move_reference(Index i, T step) {
+    x_.reference[i] += step;
+    x_.start[i] -= step;
+    x_.top[i] -= step;
+    if (x_.sum[i] == 0) return;
+    const T factor = std::exp2(-step * static_cast<T>(1.4426950408889634) / unit);
+    x_.sum[i] *= factor;
+    x_.rest[i] *= factor;
+    for (Index e = 0; e < p_.E; ++e) ot_[e * Q + i] *= factor;
   }
 
   void expand(Index j0, Index n) {
@@ -210,7 +234,7 @@ class ForwardBlock {
     if (plain) {
       for (Index i = 0; i < Q; i += L) {
         const Vector<T> sum = hn::Load(d, x_.sum + i);
-        const auto some = hn::Ne(sum, hn::Zero(d));
+        const auto some = hn::Not(hn::Eq(sum, hn::Zero(d)));  // NaN is some
         hn::Store(hn::IfThenElseZero(some, hn::Div(hn::Set(d, T{1}), sum)), d, x_.factor + i);
         if (out.log_h == nullptr) continue;
         const Vector<T> log = hn::MulAdd(hn::Load(d, x_.reference + i), hn::Set(d, T{1} / unit), hn::Log(d, sum));
@@ -263,8 +287,11 @@ class ForwardBlock {
       if (out.column_sums == nullptr) continue;
       for (Index c = 0; c < n; ++c) {
         Vector<T> total = hn::Zero(d);
-        for (Index i = 0; i < Q; i += L)
-          total = hn::MulAdd(hn::Load(d, w_ + c * Q + i), hn::Load(d, x_.factor + i), total);
+        for (Index i = 0; i < Q; i += L) {
+          const Vector<T> factor = hn::Load(d, x_.factor + i);
+          const Vector<T> weight = hn::Mul(hn::Load(d, w_ + c * Q + i), factor);
+          total = hn::Add(total, hn::IfThenZeroElse(hn::Eq(factor, hn::Zero(d)), weight));  // lanes without a query
+        }
         out.column_sums[j0 + c] += hn::GetLane(hn::SumOfLanes(d, total));
       }
     }

@@ -53,6 +53,8 @@ class Tiled final : public Implementation {
     if (in_double && request.dtype != DType::f64)  // copies of everything
       bytes += 2 * heads * size * (count(d.N) * (count(d.D) + count(d.E)) + count(d.M) * (count(d.D) + count(d.E)));
     bytes += lanes * (size * (count(scratch_size) + 64 * count(d.E + 2)) + 4096);
+    const double gathered = size * count(d.M) * count(D + d.E);
+    if (gathered <= count(most_gathered_bytes)) bytes += lanes * gathered;
     bytes += heads * (4096 + 8 * count(d.M) + (request.key_mask ? 2 * count(d.M) : 0));
     if (request.weights || request.column_sums) bytes += lanes * size * 65 * count(d.M);
     if (!request.backward) return bytes;

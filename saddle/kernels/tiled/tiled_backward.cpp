@@ -85,6 +85,16 @@ bool precise_lse(const Call& call, const Gradients& gradients) {
   return true;
 }
 
+// What is added to all scores of a query must be small too.
+template <class T>
+bool precise_rows(const TiledPasses<T>& heads) {
+  constexpr T largest = 64;
+  for (const auto& work : heads)
+    for (Index i = 0; work->head.problem.row != nullptr && i < work->head.problem.N; ++i)
+      if (!(std::fabs(work->head.problem.row[i]) <= largest)) return false;
+  return true;
+}
+
 // All queries of a head against one range of its keys; dk and dv are roomy rows of the targets.
 template <class T>
 void backward_range(const TiledKernels<T>& kernels, TiledPass<T>& work, Rows<T> dk, Rows<T> dv, Index range,
@@ -118,8 +128,9 @@ void tiled_backward(const Call& call, const Gradients& gradients) {
   const Dims dims = call.dims();
   const bool exponential = is_exponential(call.attention);
   const bool row_sum = std::holds_alternative<primal::RowSum>(call.attention.normaliser);
-  const bool saved = exponential && row_sum && precise_lse(call, gradients);
+  bool saved = exponential && row_sum && precise_lse(call, gradients);
   TiledPasses<T> heads = prepare_heads<T>(call, saved);
+  saved = saved && precise_rows(heads);
   const LoopOptions loop = tiled_loop(call);
   parallel_for(
       std::ssize(heads), 1,

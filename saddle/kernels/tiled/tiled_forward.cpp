@@ -11,31 +11,23 @@ void store_values(const TensorView& tensor, Index offset, Index stride, const au
   for (Index i = 0; i < count; ++i) store(tensor, offset + i * stride, static_cast<double>(values[i]));
 }
 
-// Weights [N,K] of a block and sums over queries, in the type of the core first.
+// weights [count,K] of a block into those of the call; what lies behind the keys of a head is 0.
 template <class T>
-void forward_weights(const Outputs& outputs, const TiledKernels<T>& kernels, TiledPass<T>& work, Index b, Index h) {
-  const ScoreProblem<T>& p = work.head.problem;
-  std::vector<T> weights(outputs.weights ? kernels.queries * p.K : 0), sums(p.K, T{0});
-  for (Index i0 = 0; i0 < p.N; i0 += kernels.queries) {
-    const Index count = std::min(kernels.queries, p.N - i0);
-    std::fill(weights.begin(), weights.end(), T{0});
-    TiledOutputs<T> block;
-    if (outputs.weights) block.weights = {weights.data(), p.K};
-    if (outputs.column_sums) block.column_sums = sums.data();
-    kernels.forward(work.head, block, i0, tiled_scratch(kernels, p.D, p.E));
-    if (!outputs.weights) continue;
-    const auto& s = outputs.weights.stride;
-    for (Index i = 0; i < count; ++i) {
-      const Index at = b * s[0] + h * s[1] + (i0 + i) * s[2];
-      store_values(outputs.weights, at, s[3], weights.data() + i * p.K, p.K);
-      for (Index j = p.K; j < outputs.weights.shape[3]; ++j) store(outputs.weights, at + j * s[3], 0);
-    }
+void store_weights(const TensorView& to, Index b, Index h, Index i0, Index count, Index K, const T* weights) {
+  const auto& s = to.stride;
+  for (Index i = 0; i < count; ++i) {
+    const Index at = b * s[0] + h * s[1] + (i0 + i) * s[2];
+    store_values(to, at, s[3], weights + i * K, K);
+    for (Index j = K; j < to.shape[3]; ++j) store(to, at + j * s[3], 0);
   }
-  if (!outputs.column_sums) return;
-  const auto& s = outputs.column_sums.stride;
-  store_values(outputs.column_sums, b * s[0] + h * s[1], s[2], sums.data(), p.K);
-  for (Index j = p.K; j < outputs.column_sums.shape[2]; ++j)
-    store(outputs.column_sums, b * s[0] + h * s[1] + j * s[2], 0);
+}
+
+template <class T>
+void store_sums(const TensorView& to, Index b, Index h, const std::vector<T>& sums) {
+  const auto& s = to.stride;
+  const Index at = b * s[0] + h * s[1], K = std::ssize(sums);
+  store_values(to, at, s[2], sums.data(), K);
+  for (Index j = K; j < to.shape[2]; ++j) store(to, at + j * s[2], 0);
 }
 
 // Rows of other heads lie between those of this one, as in a fused projection: walking over them again for every block
@@ -43,6 +35,7 @@ void forward_weights(const Outputs& outputs, const TiledKernels<T>& kernels, Til
 template <class T>
 bool is_scattered(const ScoreProblem<T>& p) {
   constexpr Index far_apart = 1024 / static_cast<Index>(sizeof(T));
+  if (p.K * (p.D + p.E) * static_cast<Index>(sizeof(T)) > most_gathered_bytes) return false;
   return (p.k.stride != p.D && p.k.stride >= far_apart) || (p.v.stride != p.E && p.v.stride >= far_apart);
 }
 
@@ -75,10 +68,13 @@ void tiled_forward(const Call& call, const Outputs& outputs) {
   const Dims dims = call.dims();
   TiledPasses<T> heads = prepare_heads<T>(call, static_cast<bool>(outputs.lse));
   const OutputRows<T> y(call, outputs.y);
-  const auto block_of = [&](const TiledHead<T>& head, Index task, Index i0) {
+  // sums [K]: where the column sums of this block are added, or null.
+  const auto block_of = [&](const TiledHead<T>& head, Index task, Index i0, T* sums) {
     const Index b = task / dims.H, h = task % dims.H, count = std::min(kernels.queries, dims.N - i0);
+    const Index K = head.problem.K;
     const Rows<T> direct = y.direct(b, h);
     thread_local std::vector<T> rows, log_h;
+    std::vector<T> weights(outputs.weights ? kernels.queries * K : 0, T{0});
     log_h.resize(kernels.queries);
     TiledOutputs<T> block;
     if (direct) {
@@ -88,26 +84,30 @@ void tiled_forward(const Call& call, const Outputs& outputs) {
       block.y = {rows.data(), dims.E};
     }
     if (outputs.lse) block.log_h = log_h.data();
+    if (outputs.weights) block.weights = {weights.data(), K};
+    block.column_sums = sums;
     kernels.forward(head, block, i0, tiled_scratch(kernels, head.problem.D, dims.E));
     if (!direct) y.store(b, h, i0, count, {rows.data(), dims.E});
     if (outputs.lse) store_lse(outputs.lse, b, h, i0, log_h.data(), count);
+    if (outputs.weights) store_weights(outputs.weights, b, h, i0, count, K, weights.data());
   };
-  // With heads for every thread, each thread takes whole heads and may copy theirs.
-  if (std::ssize(heads) >= 4 * threads() && is_scattered(heads.front()->head.problem))
+  // With heads for every thread, each thread takes whole heads and may copy theirs; column sums are added block by
+  // block.
+  const bool gathers = std::ssize(heads) >= 4 * threads() && is_scattered(heads.front()->head.problem);
+  if (gathers || outputs.column_sums)
     parallel_for(
         std::ssize(heads), 1,
         [&](Index task) {
-          const TiledHead<T> head = gathered(heads[task]->head);
-          for (Index i0 = 0; i0 < dims.N; i0 += kernels.queries) block_of(head, task, i0);
+          const TiledHead<T> head = gathers ? gathered(heads[task]->head) : heads[task]->head;
+          std::vector<T> sums(outputs.column_sums ? head.problem.K : 0, T{0});
+          for (Index i0 = 0; i0 < dims.N; i0 += kernels.queries)
+            block_of(head, task, i0, outputs.column_sums ? sums.data() : nullptr);
+          if (outputs.column_sums) store_sums(outputs.column_sums, task / dims.H, task % dims.H, sums);
         },
         tiled_loop(call));
   else
-    for_blocks(call, heads, kernels.queries, [&](Index task, Index i0) { block_of(heads[task]->head, task, i0); });
-  if (outputs.weights || outputs.column_sums)
-    parallel_for(
-        dims.B * dims.H, 1,
-        [&](Index task) { forward_weights(outputs, kernels, *heads[task], task / dims.H, task % dims.H); },
-        tiled_loop(call));
+    for_blocks(call, heads, kernels.queries,
+               [&](Index task, Index i0) { block_of(heads[task]->head, task, i0, nullptr); });
 }
 
 template void tiled_forward<float>(const Call&, const Outputs&);

@@ -13,6 +13,9 @@
 
 namespace saddle::kernels {
 
+// Keys and values that lie far apart are gathered head by head, unless a head has more of them than this.
+inline constexpr Index most_gathered_bytes = 8'000'000;
+
 // T is the type to compute in.
 template <class T>
 void tiled_forward(const primal::Call& call, const primal::Outputs& outputs);
