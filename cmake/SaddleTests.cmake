@@ -103,6 +103,16 @@ foreach(suite cli e2e)
   endif()
 endforeach()
 
+# Points of the battery that do not try every instruction set themselves, once for each of them.
+if(TARGET battery_test)
+  foreach(isa scalar avx2 avx512)
+    add_test(NAME battery.on_${isa} COMMAND battery_test
+      --gtest_filter=*Strides*:*SameBits*:*NothingIsVisible*:*ColumnSums*:*Golden.In*)
+    set_tests_properties(battery.on_${isa} PROPERTIES LABELS battery TIMEOUT 600
+      ENVIRONMENT "SADDLE_MAX_ISA=${isa};OMP_WAIT_POLICY=PASSIVE")
+  endforeach()
+endif()
+
 # Every example builds and runs.
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.cpp)
 foreach(source IN LISTS sources)
