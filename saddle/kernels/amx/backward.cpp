@@ -1,3 +1,5 @@
+#include <hwy/base.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -5,8 +7,7 @@
 
 #include "saddle/kernels/amx/amx_core.hpp"
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")
+HWY_PUSH_ATTRIBUTES("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
@@ -365,4 +366,4 @@ void amx_backward(const AmxHead& head, const AmxQueries& queries, const AmxGradi
 
 }  // namespace saddle::kernels
 
-#pragma GCC pop_options
+HWY_POP_ATTRIBUTES

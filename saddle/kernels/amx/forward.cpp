@@ -1,11 +1,12 @@
+#include <hwy/base.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "saddle/kernels/amx/amx_core.hpp"
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")
+HWY_PUSH_ATTRIBUTES("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
@@ -368,4 +369,4 @@ void amx_forward(const AmxHead& head, const AmxOutputs& outputs, Index i0, Index
 
 }  // namespace saddle::kernels
 
-#pragma GCC pop_options
+HWY_POP_ATTRIBUTES

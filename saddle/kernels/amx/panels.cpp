@@ -1,10 +1,11 @@
 #include "saddle/kernels/amx/panels.hpp"
 
+#include <hwy/base.h>
+
 #include <algorithm>
 #include <cmath>
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")
+HWY_PUSH_ATTRIBUTES("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
@@ -81,4 +82,4 @@ void AmxKeys::pack(Pass pass, Index K, Index D, Index E, const AmxRows& k, const
 
 }  // namespace saddle::kernels
 
-#pragma GCC pop_options
+HWY_POP_ATTRIBUTES
