@@ -90,13 +90,6 @@ TEST(Select, LeavesTheReferenceWhatOthersRefuse) {
   EXPECT_EQ(chosen(request_for("linear(elu1)+bn+causal", {1, 2, 64, 64, 8, 8})), "reference");
 }
 
-TEST(Select, BothFormsInDoubleAreReferences) {
-  for (const kernels::Implementation* implementation : kernels::generic_implementations())
-    EXPECT_EQ(implementation->is_reference(),
-              implementation->name() == "primal" || implementation->name() == "reference")
-        << implementation->name();
-}
-
 TEST(Select, EveryRefusalHasAReason) {
   const auto reason = [](const std::string& attention, bool mask) {
     auto request = request_for(attention, {1, 2, 8, 8, 4, 4});

@@ -97,7 +97,6 @@ class PrimalReference final : public Implementation {
  public:
   std::string_view name() const override { return "primal"; }
   std::string_view summary() const override { return "primal form in double: W and z, running sums if causal"; }
-  bool is_reference() const override { return true; }
 
   std::vector<std::string> refusals(const Request& request) const override {
     auto list = primal_form_refusals(request.attention, request.mask);
