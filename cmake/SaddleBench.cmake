@@ -31,3 +31,11 @@ if(TARGET saddle_bench AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND CMAKE_SY
   set_target_properties(saddle_tile_palette PROPERTIES PREFIX "" OUTPUT_NAME saddle-tile-palette)
   saddle_target_settings(saddle_tile_palette)
 endif()
+
+# One side of a training step, ours or plain torch.
+if(TARGET saddle_bench AND TARGET saddle_torch)
+  add_executable(saddle_training_peer ${PROJECT_SOURCE_DIR}/bench/training/training_peer.cpp)
+  set_target_properties(saddle_training_peer PROPERTIES OUTPUT_NAME saddle-training-peer)
+  saddle_target_settings(saddle_training_peer)
+  target_link_libraries(saddle_training_peer PRIVATE saddle_bench saddle::torch fmt::fmt nlohmann_json::nlohmann_json)
+endif()

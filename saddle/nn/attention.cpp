@@ -7,6 +7,7 @@
 
 #include "saddle/mechanisms/select.hpp"
 #include "saddle/nn/composed.hpp"
+#include "saddle/nn/plain.hpp"
 #include "saddle/nn/tensor.hpp"
 
 namespace saddle::nn {
@@ -222,7 +223,7 @@ TaskPointer task_for(const primal::Attention& value, const AttentionInputs& inpu
 }
 
 bool runs_on_kernels(const AttentionInputs& inputs) {
-  return inputs.q.device().is_cpu() && !inputs.score_bias.defined();
+  return inputs.q.device().is_cpu() && !inputs.score_bias.defined() && !PlainOperations::are_wanted();
 }
 
 void require_rank(const Tensor& tensor, Index rank, const char* name, const char* shape) {

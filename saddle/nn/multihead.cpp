@@ -1,7 +1,6 @@
 #include "saddle/nn/multihead.hpp"
 
 #include <fmt/format.h>
-#include <torch/nn/functional/linear.h>
 
 #include <algorithm>
 #include <limits>
@@ -12,13 +11,13 @@ namespace saddle::nn {
 
 namespace {
 
-namespace F = torch::nn::functional;
-
 // Weight and bias of an affine map.
 struct Affine {
   Tensor weight, bias;
 
-  Tensor operator()(const Tensor& x) const { return F::linear(x, weight, bias); }
+  Tensor operator()(const Tensor& x, const LinearOptions& options = {}) const {
+    return nn::linear(x, weight, bias, options);
+  }
   // The rows of some heads.
   Affine rows(const Tensor& heads, Index H) const {
     const auto pick = [&](const Tensor& tensor) {
@@ -97,18 +96,18 @@ Tensor attend_pooled(const primal::Attention& attention_value, Index H, const Pr
 
 AttentionOutputs multihead_attention(const primal::Attention& declared, Index heads, const MultiheadWeights& weights,
                                      const Tensor& query, const Tensor& key, const Tensor& value,
-                                     const AttentionInputs& rest, const Wanted& wanted) {
+                                     const AttentionInputs& rest, const Wanted& wanted, const LinearOptions& out) {
   primal::Attention own = declared;
   own.residual.reset();
   const Projections maps = projections_of(weights, heads);
-  const Affine out{weights.out_proj_weight, weights.out_proj_bias};
+  const Affine to_outputs{weights.out_proj_weight, weights.out_proj_bias};
   AttentionOutputs outputs;
   Tensor y;  // [B,N,H E]
   if (pools_input(own, rest, wanted)) {
     y = attend_pooled(own, heads, maps, query, key, value, rest);
   } else if (weights.in_proj_weight.defined() && wants_nothing(wanted) && query.is_same(key) && key.is_same(value)) {
     const Affine all{weights.in_proj_weight, weights.in_proj_bias};
-    y = attention_qkv(own, all(query), heads, rest, out.weight.size(1) / heads);
+    y = attention_qkv(own, all(query), heads, rest, to_outputs.weight.size(1) / heads);
   } else {
     AttentionInputs inputs = rest;
     inputs.q = split_heads(maps.q(query), heads);
@@ -117,7 +116,9 @@ AttentionOutputs multihead_attention(const primal::Attention& declared, Index he
     outputs = attention(own, inputs, wanted);
     y = join_heads(outputs.y);
   }
-  outputs.y = declared.residual ? out(y) + query : out(y);
+  LinearOptions last = out;
+  if (declared.residual) last.residual = out.residual.defined() ? out.residual + query : query;
+  outputs.y = to_outputs(y, last);
   return outputs;
 }
 

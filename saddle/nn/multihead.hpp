@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "saddle/nn/attention.hpp"
+#include "saddle/nn/dense/linear.hpp"
 
 namespace saddle::nn {
 
@@ -16,11 +17,12 @@ struct MultiheadWeights {
 };
 
 // query [B,N,X], key and value [B,M,..] -> y [B,N,X] and what is wanted beside. `rest` brings masks, parameters and
-// dropout. With residual the queries are added behind the output projection.
+// dropout, `out` what the output projection adds and its type. With residual the queries are added there too.
 SADDLE_TORCH_API AttentionOutputs multihead_attention(const primal::Attention& attention, Index heads,
                                                       const MultiheadWeights& weights, const Tensor& query,
                                                       const Tensor& key, const Tensor& value,
-                                                      const AttentionInputs& rest = {}, const Wanted& wanted = {});
+                                                      const AttentionInputs& rest = {}, const Wanted& wanted = {},
+                                                      const LinearOptions& out = {});
 
 // Masks as torch.nn.MultiheadAttention takes them, put into `inputs`: key_padding_mask [B,M] true (or -inf) where a key
 // is to be ignored; attn_mask [N,M] or [B H,N,M] true where a query must not look, or numbers added to the scores.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <torch/nn/init.h>
 
+#include "saddle/nn/dense/dropout.hpp"
 #include "saddle/nn/written.hpp"
 
 namespace saddle::nn {
@@ -35,16 +36,8 @@ void MultiheadAttentionImpl::reset() {
   out_proj = register_module("out_proj", torch::nn::Linear(torch::nn::LinearOptions(H * E, X).bias(options.bias())));
   if (options.bias()) torch::nn::init::zeros_(out_proj->bias);
 
-  attention_parameters_.clear();
-  Dims dims;
-  dims.H = H;
-  dims.D = D;
-  dims.E = E;
-  for (const primal::ParameterInfo& info : primal::parameters(value_, dims)) {
-    if (!info.learnable) continue;
-    attention_parameters_[info.name] = register_parameter(
-        info.name, torch::tensor(info.initial).to(torch::get_default_dtype()).view(info.shape).clone());
-  }
+  attention_parameters_ = learnable_parameters(value_, H, D, E);
+  for (auto& [name, tensor] : attention_parameters_) tensor = register_parameter(name, tensor);
 }
 
 void MultiheadAttentionImpl::pretty_print(std::ostream& stream) const {
@@ -59,10 +52,7 @@ MultiheadWeights MultiheadAttentionImpl::weights() const {
 AttentionInputs MultiheadAttentionImpl::rest() const {
   AttentionInputs inputs;
   inputs.parameters = attention_parameters_;
-  if (is_training() && options.dropout() > 0) {
-    const auto seed = torch::randint(std::numeric_limits<int64_t>::max(), {1}, torch::kInt64).item<int64_t>();
-    inputs.dropout = {options.dropout(), static_cast<std::uint64_t>(seed), 0};
-  }
+  if (is_training() && options.dropout() > 0) inputs.dropout = {options.dropout(), next_seed(), 0};
   return inputs;
 }
 

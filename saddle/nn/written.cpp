@@ -35,4 +35,16 @@ std::map<std::string, torch::Tensor> named_parameters(const primal::Attention& v
   return named;
 }
 
+std::map<std::string, torch::Tensor> learnable_parameters(const primal::Attention& value, Index H, Index D, Index E) {
+  Dims dims;
+  dims.H = H;
+  dims.D = D;
+  dims.E = E;
+  std::map<std::string, torch::Tensor> found;
+  for (const primal::ParameterInfo& info : primal::parameters(value, dims))
+    if (info.learnable)
+      found[info.name] = torch::tensor(info.initial).to(torch::get_default_dtype()).view(info.shape).clone();
+  return found;
+}
+
 }  // namespace saddle::nn

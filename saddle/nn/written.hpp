@@ -20,4 +20,8 @@ SADDLE_TORCH_API const primal::Attention& parsed(const std::string& text);
 SADDLE_TORCH_API std::map<std::string, torch::Tensor> named_parameters(const primal::Attention& value, const Dims& dims,
                                                                        const std::vector<torch::Tensor>& tensors);
 
+// The learnable parameters of a value with their initial numbers, for H heads with keys of width D and values of E.
+SADDLE_TORCH_API std::map<std::string, torch::Tensor> learnable_parameters(const primal::Attention& value, Index H,
+                                                                           Index D, Index E);
+
 }  // namespace saddle::nn

@@ -51,8 +51,8 @@ HWY_INLINE void multiply_words(WordVector x, WordVector y, WordVector& upper, Wo
 }
 
 // bits [count]: bit b of bits[c] says that the weight of query i0 + b and key j0 + c stays. head: b H + h.
-HWY_NOINLINE void keep_bits(std::uint64_t seed, std::uint32_t offset, std::uint32_t head, std::uint32_t threshold,
-                            Index i0, Index j0, Index count, std::uint64_t* bits) {
+inline HWY_NOINLINE void keep_bits(std::uint64_t seed, std::uint32_t offset, std::uint32_t head,
+                                   std::uint32_t threshold, Index i0, Index j0, Index count, std::uint64_t* bits) {
   const Words d;
   constexpr Index L = HWY_LANES(std::uint32_t);
   for (Index c = 0; c < count; ++c) bits[c] = 0;

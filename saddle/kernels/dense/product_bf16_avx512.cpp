@@ -1,0 +1,293 @@
+#undef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX2 | HWY_AVX3_DL)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "saddle/kernels/dense/product_bf16_avx512.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "saddle/base/parallel.hpp"
+#include "saddle/kernels/dense/product.hpp"
+#include "saddle/kernels/dense/tasks.hpp"
+
+#if HWY_TARGET == HWY_AVX3
+
+#include "saddle/kernels/dense/gelu-inl.hpp"
+
+HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512bf16,amx-tile,amx-bf16")
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
+#include "saddle/kernels/amx/tile-inl.hpp"
+
+namespace saddle::kernels::dense {
+
+namespace {
+
+constexpr Index step = panel;               // of the depth: one product of tiles
+constexpr Index step_size = 2 * tile_size;  // of a panel: two tiles
+constexpr Index block_size = panel * panel;
+constexpr Index resident = 1 << 20;  // bytes of a packed weight that stay in the second-level cache
+constexpr Index chunk_rows = 4096;   // of x and dy that a weight gradient packs at once
+constexpr Index part = 4;            // steps that are packed, and their rows of dy summed, in one go
+constexpr Index together = 8;        // panels of dy that meet a panel of x while it is in the first-level cache
+constexpr Index chunk_steps = 16;    // that it sums up in registers
+
+const LoopOptions dynamic{Schedule::dynamic};
+
+// Pairs of two rows of 32: (a_0,b_0) .. (a_15,b_15) and (a_16,b_16) .. (a_31,b_31).
+inline void interleave(__m512i a, __m512i b, __m512i& lower, __m512i& upper) {
+  alignas(64) static constexpr std::uint16_t order[64] = {
+      0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39, 8,  40, 9,  41, 10, 42,
+      11, 43, 12, 44, 13, 45, 14, 46, 15, 47, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53,
+      22, 54, 23, 55, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63};
+  lower = _mm512_permutex2var_epi16(a, _mm512_load_si512(order), b);
+  upper = _mm512_permutex2var_epi16(a, _mm512_load_si512(order + 32), b);
+}
+
+// Rows [i, i + 32) and columns [c, c + 32) of rows [count,width], zeros beyond.
+struct Block {
+  const AmxRows& rows;
+  Index count, width, i, c;
+
+  __m512i row(Index r) const { return i + r < count ? load_row(rows, i + r, c, width) : _mm512_setzero_si512(); }
+  // The block below comes closer: too many rows are read in turn for the prefetcher to follow.
+  void prefetch_below(Index r) const {
+    if (i + panel + r >= count) return;
+    if (rows.half) {
+      _mm_prefetch(rows.half[i + panel + r] + c, _MM_HINT_T1);
+    } else {
+      _mm_prefetch(rows.full[i + panel + r] + c, _MM_HINT_T1);
+      _mm_prefetch(rows.full[i + panel + r] + c + tile, _MM_HINT_T1);
+    }
+  }
+  // As the second operand: pairs of rows, tiles [2][16][16][2].
+  void pairs(BFloat16* to) const {
+    for (Index p = 0; p < tile; ++p) {
+      __m512i lower, upper;
+      interleave(row(2 * p), row(2 * p + 1), lower, upper);
+      prefetch_below(2 * p);
+      prefetch_below(2 * p + 1);
+      _mm512_store_si512(to + p * panel, lower);
+      _mm512_store_si512(to + tile_size + p * panel, upper);
+    }
+  }
+  // The transpose as the second operand: pairs of columns.
+  void column_pairs(BFloat16* to) const {
+    for (Index half = 0; half < 2; ++half) {
+      __m512i r[16];
+#pragma GCC unroll 16
+      for (Index j = 0; j < tile; ++j) r[j] = row(half * tile + j);
+      transpose(r);
+#pragma GCC unroll 16
+      for (Index j = 0; j < tile; ++j) _mm512_store_si512(to + half * tile_size + j * panel, r[j]);
+    }
+  }
+  // The transpose as the first operand: tiles [2][16][32] with a column in each row. sums [32] (or null) += the
+  // columns.
+  void columns(BFloat16* to, float* sums) const {
+    __m512i lower[16], upper[16];
+    __m512 sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+    for (Index p = 0; p < tile; ++p) {
+      const __m512i a = row(2 * p), b = row(2 * p + 1);
+      interleave(a, b, lower[p], upper[p]);
+      prefetch_below(2 * p);
+      prefetch_below(2 * p + 1);
+      if (sums == nullptr) continue;
+      sum[0] = _mm512_add_ps(sum[0], widen(_mm512_castsi512_si256(a)));
+      sum[1] = _mm512_add_ps(sum[1], widen(_mm512_extracti64x4_epi64(a, 1)));
+      sum[0] = _mm512_add_ps(sum[0], widen(_mm512_castsi512_si256(b)));
+      sum[1] = _mm512_add_ps(sum[1], widen(_mm512_extracti64x4_epi64(b, 1)));
+    }
+    transpose(lower);
+    for (Index j = 0; j < tile; ++j) _mm512_store_si512(to + j * panel, lower[j]);
+    transpose(upper);
+    for (Index j = 0; j < tile; ++j) _mm512_store_si512(to + tile_size + j * panel, upper[j]);
+    if (sums == nullptr) return;
+    _mm512_storeu_ps(sums, _mm512_add_ps(_mm512_loadu_ps(sums), sum[0]));
+    _mm512_storeu_ps(sums + tile, _mm512_add_ps(_mm512_loadu_ps(sums + tile), sum[1]));
+  }
+};
+
+using HWY_NAMESPACE::Float;
+
+// 32 neighbours in a row, of which `valid` exist.
+struct Neighbours {
+  Float lower, upper;
+};
+inline Neighbours load(const float* from, __mmask32 valid) {
+  return {Float{_mm512_maskz_loadu_ps(static_cast<__mmask16>(valid), from)},
+          Float{_mm512_maskz_loadu_ps(static_cast<__mmask16>(valid >> 16), from + tile)}};
+}
+inline Neighbours load(const BFloat16* from, __mmask32 valid) {
+  const __m512i bits = _mm512_maskz_loadu_epi16(valid, from);
+  return {Float{widen(_mm512_castsi512_si256(bits))}, Float{widen(_mm512_extracti64x4_epi64(bits, 1))}};
+}
+inline void store(Neighbours x, float* to, __mmask32 valid) {
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>(valid), x.lower.raw);
+  _mm512_mask_storeu_ps(to + tile, static_cast<__mmask16>(valid >> 16), x.upper.raw);
+}
+inline void store(Neighbours x, BFloat16* to, __mmask32 valid) {
+  _mm512_mask_storeu_epi16(to, valid, round_to_bf16(x.lower.raw, x.upper.raw));
+}
+inline Neighbours operator+(Neighbours a, Neighbours b) {
+  return {Float{_mm512_add_ps(a.lower.raw, b.lower.raw)}, Float{_mm512_add_ps(a.upper.raw, b.upper.raw)}};
+}
+
+// Row i of sums in tiles [2][2][16][16].
+inline Neighbours sum_row(const float* sums, Index i) {
+  const float* from = sums + i / tile * 2 * float_tile + i % tile * tile;
+  return {Float{_mm512_load_ps(from)}, Float{_mm512_load_ps(from + float_tile)}};
+}
+
+// A block of sums that is still to be finished: while the tiles multiply the next one.
+template <class Y>
+struct Pending {
+  const float* sums = nullptr;
+  Index rows = 0, columns = 0;
+  Finish<Y> to;
+
+  void finish() const {
+    const __mmask32 valid = first_of_32(columns);
+    const Neighbours bias = to.bias ? load(to.bias, valid) : load(sums, 0);
+    for (Index i = 0; i < rows; ++i) {
+      Neighbours x = sum_row(sums, i) + bias;
+      if (to.residual) x = x + load(to.residual[i], valid);
+      if (to.activation == Activation::gelu) {
+        if (to.pre) store(x, to.pre[i], valid);
+        x = {HWY_NAMESPACE::gelu(x.lower), HWY_NAMESPACE::gelu(x.upper)};
+      }
+      store(x, to.y[i], valid);
+    }
+  }
+};
+
+template <class Y>
+void multiply_rows(const AmxRows& x, Index M, const PackedWeight<BFloat16>& weight, const Finish<Y>& finish) {
+  const Index steps = round_up(weight.depth(), step) / step;
+  const Index block_rows = weight.bytes() > resident ? 256 : 64;
+  const Tasks tasks((M + block_rows - 1) / block_rows, weight.panels());
+  parallel_for(
+      tasks.count(), 1,
+      [&](Index task) {
+        const TileConfig config;
+        const Index row = task / tasks.groups * block_rows, rows = std::min(block_rows, M - row);
+        const Index begin = task % tasks.groups * tasks.size, end = std::min(weight.panels(), begin + tasks.size);
+        AmxBuffer<BFloat16> memory;
+        BFloat16* const a = memory.reserve(round_up(rows, panel) * steps * step);
+        for (Index i = 0; i < round_up(rows, panel); ++i)
+          for (Index d = 0; d < steps; ++d)
+            _mm512_store_si512(a + ((i / tile * steps + d) * tile + i % tile) * panel,
+                               i < rows ? load_row(x, row + i, d * step, weight.depth()) : _mm512_setzero_si512());
+        alignas(64) float sums[2][block_size];
+        Pending<Y> pending;
+        Index turn = 0;
+        for (Index p = begin; p < end; ++p)
+          for (Index i = 0; i < rows; i += panel, turn ^= 1) {
+            const BFloat16 *a0 = a + i * steps * panel, *a1 = a0 + steps * tile_size, *b = weight.at(p);
+            before_tile_loads();
+            zero_sums();
+            for (Index d = 0; d < steps; ++d)
+              add_product<true>(a0 + d * tile_size, a1 + d * tile_size, b + d * step_size);
+            pending.finish();
+            store_sums(sums[turn]);
+            pending = {sums[turn], std::min(panel, rows - i), std::min(panel, weight.columns() - p * panel),
+                       finish.at(row + i, p * panel)};
+          }
+        pending.finish();
+      },
+      dynamic);
+}
+
+}  // namespace
+
+template <>
+void PackedWeight<BFloat16>::pack(Side side, Rows<const float> weight, Index O, Index I) {
+  depth_ = side == Side::output ? I : O;
+  columns_ = side == Side::output ? O : I;
+  width_ = panel;
+  padded_depth_ = round_up(depth_, step);
+  BFloat16* const data = data_.reserve(panels() * panel_size());
+  const AmxRows from{{}, weight};
+  parallel_for(panels(), 1, [&](Index p) {
+    for (Index d = 0; d < padded_depth_; d += step) {
+      BFloat16* const to = data + p * panel_size() + d * panel;
+      if (side == Side::output) {
+        Block{from, O, I, p * panel, d}.column_pairs(to);
+      } else {
+        Block{from, O, I, d, p * panel}.pairs(to);
+      }
+    }
+  });
+}
+
+void multiply(const AmxRows& x, Index M, const PackedWeight<BFloat16>& weight, const Finish<float>& finish) {
+  multiply_rows(x, M, weight, finish);
+}
+void multiply(const AmxRows& x, Index M, const PackedWeight<BFloat16>& weight, const Finish<BFloat16>& finish) {
+  multiply_rows(x, M, weight, finish);
+}
+
+void weight_gradient(const AmxRows& dy, const AmxRows& x, Index M, Index O, Index I, Rows<float> dw, float* db) {
+  const Index o_panels = round_up(O, panel) / panel, i_panels = round_up(I, panel) / panel;
+  const Index most_steps = round_up(std::min(M, chunk_rows), step) / step,
+              most_parts = round_up(most_steps, part) / part;
+  AmxBuffer<BFloat16> x_memory, dy_memory;
+  AmxBuffer<float> sum_memory, column_memory;
+  BFloat16* const x_pairs = x_memory.reserve(i_panels * most_steps * step_size);
+  BFloat16* const dy_columns = dy_memory.reserve(o_panels * most_steps * step_size);
+  float* const sums = sum_memory.reserve(o_panels * i_panels * block_size);
+  float* const part_sums = db ? column_memory.reserve(most_parts * o_panels * panel) : nullptr;
+  std::fill_n(sums, o_panels * i_panels * block_size, 0.0f);
+  if (db) std::fill_n(db, O, 0.0f);
+  const Tasks tasks(round_up(o_panels, together) / together, i_panels);
+  for (Index m = 0; m < M; m += chunk_rows) {
+    const Index steps = round_up(std::min(M - m, chunk_rows), step) / step;
+    // Along the rows, as the prefetcher likes it.
+    parallel_for(steps, part, [&](Index begin, Index end) {
+      float* const columns = db ? part_sums + begin / part * o_panels * panel : nullptr;
+      if (columns) std::fill_n(columns, o_panels * panel, 0.0f);
+      for (Index s = begin; s < end; ++s) {
+        for (Index i = 0; i < i_panels; ++i)
+          Block{x, M, I, m + s * step, i * panel}.pairs(x_pairs + (i * most_steps + s) * step_size);
+        for (Index o = 0; o < o_panels; ++o)
+          Block{dy, M, O, m + s * step, o * panel}.columns(dy_columns + (o * most_steps + s) * step_size,
+                                                           columns ? columns + o * panel : nullptr);
+      }
+    });
+    if (db)
+      for (Index p = 0; p * part < steps; ++p)
+        for (Index o = 0; o < O; ++o) db[o] += part_sums[p * o_panels * panel + o];
+    parallel_for(
+        tasks.count(), 1,
+        [&](Index task) {
+          const TileConfig config;
+          const Index first = task / tasks.groups * together, last = std::min(o_panels, first + together);
+          const Index begin = task % tasks.groups * tasks.size, end = std::min(i_panels, begin + tasks.size);
+          for (Index s = 0; s < steps; s += chunk_steps)
+            for (Index i = begin; i < end; ++i)
+              for (Index o = first; o < last; ++o) {
+                const BFloat16 *a = dy_columns + o * most_steps * step_size, *b = x_pairs + i * most_steps * step_size;
+                float* const to = sums + (o * i_panels + i) * block_size;
+                before_tile_loads();
+                load_sums(to);
+                for (Index t = s; t < std::min(steps, s + chunk_steps); ++t)
+                  add_product<false>(a + t * step_size, a + t * step_size + tile_size, b + t * step_size);
+                store_sums(to);
+              }
+        },
+        dynamic);
+  }
+  Finish<float> result;
+  result.y = dw;
+  parallel_for(o_panels * i_panels, 4, [&](Index i) {
+    const Index row = i / i_panels * panel, column = i % i_panels * panel;
+    Pending<float>{sums + i * block_size, std::min(panel, O - row), std::min(panel, I - column), result.at(row, column)}
+        .finish();
+  });
+}
+
+}  // namespace saddle::kernels::dense
+
+HWY_POP_ATTRIBUTES
+
+#endif

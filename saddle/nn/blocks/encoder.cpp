@@ -1,0 +1,43 @@
+#include "saddle/nn/blocks/encoder.hpp"
+
+#include <fmt/format.h>
+
+namespace saddle::nn {
+
+std::vector<std::string> attention_of_layers(const std::vector<std::string>& given, const std::string& last,
+                                             int64_t depth) {
+  const auto count = static_cast<int64_t>(given.size());
+  if (count != 1 && count != depth)
+    throw InvalidArgument(fmt::format("{} attentions are given for {} layers", count, depth),
+                          "give one for all layers, or one for each");
+  std::vector<std::string> all = given;
+  all.resize(static_cast<std::size_t>(depth), given.front());
+  if (!last.empty() && depth > 0) all.back() = last;
+  return all;
+}
+
+EncoderImpl::EncoderImpl(const EncoderOptions& given) : options(given) { reset(); }
+
+void EncoderImpl::reset() {
+  const int64_t depth = options.depth();
+  if (depth < 1) throw InvalidArgument(fmt::format("[Encoder] depth is {}, at least 1 is needed", depth));
+  const auto attention = options.attention().empty() ? std::vector{options.block().attention()} : options.attention();
+  const auto each = attention_of_layers(attention, "", depth);
+  blocks_.clear();
+  for (int64_t layer = 0; layer < depth; ++layer) {
+    EncoderBlockOptions block = options.block();
+    block.attention(each[static_cast<std::size_t>(layer)]);
+    if (depth > 1)
+      block.drop_path(options.block().drop_path() * static_cast<double>(layer) / static_cast<double>(depth - 1));
+    blocks_.push_back(register_module(std::to_string(layer), EncoderBlock(block)));
+  }
+}
+
+void EncoderImpl::pretty_print(std::ostream& stream) const { stream << "saddle::nn::Encoder"; }
+
+Tensor EncoderImpl::forward(Tensor x, const Tensor& key_mask) {
+  for (EncoderBlock& block : blocks_) x = block(x, key_mask);
+  return x;
+}
+
+}  // namespace saddle::nn
