@@ -48,6 +48,11 @@ void copy(Rows<const float> from, Index rows, Index columns, float* to, Index to
     });
 }
 
+template <class S, class T>
+void convert(const S* from, T* to, Index n) {
+  along_row(n, [&](auto place) HWY_ATTR { place.put(place.get(from), to); });
+}
+
 void finish(const float* c, Index c_stride, Index rows, Index columns, const Finish<float>& to) {
   for (Index i = 0; i < rows; ++i)
     along_row(columns, [&](auto place) HWY_ATTR {
@@ -57,6 +62,8 @@ void finish(const float* c, Index c_stride, Index rows, Index columns, const Fin
       if (to.activation == Activation::gelu) {
         if (to.pre) place.put(x, to.pre[i]);
         x = gelu(x);
+      } else if (to.activation == Activation::gelu_slope) {
+        x = hn::Mul(x, gelu_slope(place.get(to.pre[i])));
       }
       place.put(x, to.y[i]);
     });
@@ -102,6 +109,8 @@ inline Core table(Isa isa) {
           simd::multiply_panel<simd::Along::row, float>,
           transpose,
           copy,
+          convert<BFloat16, float>,
+          convert<float, BFloat16>,
           finish,
           gelu_backward<float>,
           gelu_backward<BFloat16>,

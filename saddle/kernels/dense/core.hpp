@@ -8,9 +8,10 @@
 
 namespace saddle::kernels::dense {
 
-enum class Activation { none, gelu };
+// gelu_slope: not the gelu but times its derivative, at what is kept in pre.
+enum class Activation { none, gelu, gelu_slope };
 
-// What becomes of sums c [rows,columns]: y = activation(c + bias + residual). pre keeps what the activation sees.
+// What becomes of sums c [rows,columns]: y = activation(c + bias + residual). pre keeps what the gelu sees.
 template <class Y>
 struct Finish {
   const float* bias = nullptr;  // [columns]
@@ -45,7 +46,8 @@ struct LayerNormBackward {
   Rows<const X> x;
   Rows<const Y> dy;
   const float *gamma = nullptr, *mean = nullptr, *rstd = nullptr;
-  Rows<X> dx;  // null: not wanted
+  Rows<X> dx;           // null: not wanted
+  Rows<const X> added;  // to dx; may be null
 };
 
 // p = decay p - step m / (scale sqrt(v) + eps), or decay p - step m, after m and v have taken in the gradient.
@@ -77,6 +79,10 @@ struct Core {
   void (*transpose)(const float* from, Index from_stride, Index rows, Index columns, float* to) = nullptr;
   // to [rows,columns], row stride `to_stride` = from; sums (or null) += its columns
   void (*copy)(Rows<const float> from, Index rows, Index columns, float* to, Index to_stride, float* sums) = nullptr;
+
+  // n neighbours in the other type, rounded to nearest even
+  void (*widen)(const BFloat16* from, float* to, Index n) = nullptr;
+  void (*narrow)(const float* from, BFloat16* to, Index n) = nullptr;
 
   void (*finish)(const float* c, Index c_stride, Index rows, Index columns, const Finish<float>& to) = nullptr;
 

@@ -76,7 +76,9 @@ void layer_norm_backward(const LayerNormBackward<X, Y>& norm, Index begin, Index
     along_row(norm.C, [&](auto place) HWY_ATTR {
       const Float e = hn::Mul(hn::Sub(place.get(x), shift), scale);
       const Float g = hn::Mul(place.get(dy), norm.gamma ? place.get(norm.gamma) : one);
-      place.put(hn::Mul(scale, hn::NegMulAdd(e, slope, hn::Sub(g, mean))), norm.dx[i]);
+      Float dx = hn::Mul(scale, hn::NegMulAdd(e, slope, hn::Sub(g, mean)));
+      if (norm.added) dx = hn::Add(dx, place.get(norm.added[i]));
+      place.put(dx, norm.dx[i]);
     });
   }
 }

@@ -155,6 +155,10 @@ struct Pending {
       if (to.activation == Activation::gelu) {
         if (to.pre) store(x, to.pre[i], valid);
         x = {HWY_NAMESPACE::gelu(x.lower), HWY_NAMESPACE::gelu(x.upper)};
+      } else if (to.activation == Activation::gelu_slope) {
+        const Neighbours pre = load(to.pre[i], valid);
+        x = {Float{_mm512_mul_ps(x.lower.raw, HWY_NAMESPACE::gelu_slope(pre.lower).raw)},
+             Float{_mm512_mul_ps(x.upper.raw, HWY_NAMESPACE::gelu_slope(pre.upper).raw)}};
       }
       store(x, to.y[i], valid);
     }
@@ -237,7 +241,7 @@ void weight_gradient(const AmxRows& dy, const AmxRows& x, Index M, Index O, Inde
   BFloat16* const dy_columns = dy_memory.reserve(o_panels * most_steps * step_size);
   float* const sums = sum_memory.reserve(o_panels * i_panels * block_size);
   float* const part_sums = db ? column_memory.reserve(most_parts * o_panels * panel) : nullptr;
-  std::fill_n(sums, o_panels * i_panels * block_size, 0.0f);
+  if (M == 0) std::fill_n(sums, o_panels * i_panels * block_size, 0.0f);
   if (db) std::fill_n(db, O, 0.0f);
   const Tasks tasks(round_up(o_panels, together) / together, i_panels);
   for (Index m = 0; m < M; m += chunk_rows) {
@@ -269,7 +273,11 @@ void weight_gradient(const AmxRows& dy, const AmxRows& x, Index M, Index O, Inde
                 const BFloat16 *a = dy_columns + o * most_steps * step_size, *b = x_pairs + i * most_steps * step_size;
                 float* const to = sums + (o * i_panels + i) * block_size;
                 before_tile_loads();
-                load_sums(to);
+                if (m + s == 0) {
+                  zero_sums();
+                } else {
+                  load_sums(to);
+                }
                 for (Index t = s; t < std::min(steps, s + chunk_steps); ++t)
                   add_product<false>(a + t * step_size, a + t * step_size + tile_size, b + t * step_size);
                 store_sums(to);

@@ -13,7 +13,7 @@ struct Tasks {
 
   // Inner units stay together unless there would be too few tasks to share out evenly.
   Tasks(Index outer, Index inner) : blocks(outer), groups(1), size(std::max<Index>(inner, 1)) {
-    const Index wanted = threads() == 1 ? 1 : 2 * threads();
+    const Index wanted = threads() == 1 ? 1 : 16 * threads();
     if (blocks < wanted && blocks > 0) size = std::max<Index>(1, inner * blocks / wanted);
     groups = (std::max<Index>(inner, 1) + size - 1) / size;
   }

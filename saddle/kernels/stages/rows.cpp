@@ -1,12 +1,24 @@
 #include "saddle/kernels/stages/rows.hpp"
 
+#include <type_traits>
+
+#include "saddle/kernels/dense/core.hpp"
+
 namespace saddle::kernels::stages {
 
 namespace {
 
+// Asked for once: every set of instructions gives the same bits.
+const dense::Core& simd() {
+  static const dense::Core& table = dense::core();
+  return table;
+}
+
 template <class S, class T>
 void convert(const S* from, Index from_stride, T* to, Index to_stride, Index n) {
   if (from_stride == 1 && to_stride == 1) {
+    if constexpr (std::is_same_v<S, BFloat16> && std::is_same_v<T, float>) return simd().widen(from, to, n);
+    if constexpr (std::is_same_v<S, float> && std::is_same_v<T, BFloat16>) return simd().narrow(from, to, n);
     for (Index c = 0; c < n; ++c) to[c] = static_cast<T>(from[c]);
     return;
   }

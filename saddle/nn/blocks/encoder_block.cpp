@@ -41,16 +41,16 @@ void EncoderBlockImpl::pretty_print(std::ostream& stream) const {
 // branch(x, out) applies its last layer with `out`, so that a residual costs no pass of its own.
 template <class Branch>
 Tensor EncoderBlockImpl::added(const Tensor& x, Norm& norm, Branch&& branch) const {
-  const Tensor seen = options.norm_first() ? norm(x, c10::nullopt) : x;
+  const auto [seen, stream] = options.norm_first() ? norm->beside(x) : NormedStream{x, x};
   LinearOptions out;
   out.dtype = x.scalar_type();
   Tensor y;
   if (is_training() && options.drop_path() > 0) {
-    y = add_sometimes(x, nn::dropout(branch(seen, out), options.dropout()), options.drop_path());
+    y = add_sometimes(stream, nn::dropout(branch(seen, out), options.dropout()), options.drop_path());
   } else if (is_training() && options.dropout() > 0) {
-    y = nn::dropout(branch(seen, out), options.dropout(), x);
+    y = nn::dropout(branch(seen, out), options.dropout(), stream);
   } else {
-    out.residual = x;
+    out.residual = stream;
     y = branch(seen, out);
   }
   return options.norm_first() ? y : norm(y, x.scalar_type());

@@ -4,6 +4,7 @@
 
 #include "saddle/base/error.hpp"
 #include "saddle/nn/dense/dropout.hpp"
+#include "saddle/nn/dense/mlp.hpp"
 
 namespace saddle::nn {
 
@@ -21,9 +22,12 @@ void MlpImpl::pretty_print(std::ostream& stream) const {
 }
 
 Tensor MlpImpl::forward(const Tensor& x, const LinearOptions& out) {
+  const bool drops = is_training() && options.dropout() > 0;
+  if (options.activation() == "gelu" && !drops)
+    return nn::mlp(x, {fc1->weight, fc1->bias, fc2->weight, fc2->bias}, out);
   Tensor hidden = options.activation() == "gelu" ? linear_gelu(x, fc1->weight, fc1->bias)
                                                  : at::relu(nn::linear(x, fc1->weight, fc1->bias));
-  if (is_training()) hidden = nn::dropout(hidden, options.dropout());
+  if (drops) hidden = nn::dropout(hidden, options.dropout());
   return nn::linear(hidden, fc2->weight, fc2->bias, out);
 }
 

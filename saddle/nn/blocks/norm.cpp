@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "saddle/base/error.hpp"
-#include "saddle/nn/dense/layer_norm.hpp"
 
 namespace saddle::nn {
 
@@ -37,6 +36,11 @@ Tensor NormImpl::forward(const Tensor& x, c10::optional<torch::ScalarType> dtype
   const Tensor y = torch::batch_norm(x.flatten(0, -2), weight, bias, running_mean, running_var, is_training(), momentum,
                                      options.eps(), false);
   return y.view(x.sizes()).to(dtype.value_or(y.scalar_type()));
+}
+
+NormedStream NormImpl::beside(const Tensor& x) {
+  if (options.kind() == "layer") return layer_norm_beside(x, weight, bias, {options.eps(), c10::nullopt});
+  return {forward(x), x};
 }
 
 }  // namespace saddle::nn

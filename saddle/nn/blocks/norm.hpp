@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "saddle/nn/export.hpp"
+#include "saddle/nn/dense/layer_norm.hpp"
 
 namespace saddle::nn {
 
@@ -31,6 +31,9 @@ class SADDLE_TORCH_API NormImpl : public torch::nn::Cloneable<NormImpl> {
 
   // x [B,N,X] -> [B,N,X]. dtype of the result: by default bfloat16 under autocast to it, else as x.
   Tensor forward(const Tensor& x, c10::optional<torch::ScalarType> dtype = c10::nullopt);
+
+  // The same, and x to go on with.
+  NormedStream beside(const Tensor& x);
 
   NormOptions options;
   Tensor weight, bias;

@@ -34,8 +34,9 @@ void with_types(const Tensor& x, const Tensor& y, F&& f) {
 
 class Normalise : public torch::autograd::Function<Normalise> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& x, const c10::optional<Tensor>& given_gamma,
-                        const c10::optional<Tensor>& given_beta, double eps, torch::ScalarType dtype) {
+  // The norm of x, and x.
+  static tensor_list forward(AutogradContext* context, const Tensor& x, const c10::optional<Tensor>& given_gamma,
+                             const c10::optional<Tensor>& given_beta, double eps, torch::ScalarType dtype) {
     follow_torch_threads();
     const Tensor gamma = given_gamma.value_or(Tensor()), beta = given_beta.value_or(Tensor());
     const Tensor rows = as_rows(x), g = gamma.defined() ? gamma.contiguous() : gamma,
@@ -51,14 +52,21 @@ class Normalise : public torch::autograd::Function<Normalise> {
     });
     context->save_for_backward({x, gamma, beta, statistics});
     context->saved_data["eps"] = eps;
-    return y.view(x.sizes());
+    return {y.view(x.sizes()), x};
   }
 
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
     follow_torch_threads();
     const auto saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &gamma = saved[1], &beta = saved[2], &statistics = saved[3], &dy = gradients[0];
-    if (at::GradMode::is_enabled()) return with_graph(x, gamma, beta, dy, context->saved_data["eps"].toDouble());
+    const Tensor &x = saved[0], &gamma = saved[1], &beta = saved[2], &statistics = saved[3], &dy = gradients[0],
+                 &stream = gradients[1];
+    if (!dy.defined()) return {stream, Tensor(), Tensor(), Tensor(), Tensor()};
+    if (at::GradMode::is_enabled()) {
+      tensor_list found = with_graph(x, gamma, beta, dy, context->saved_data["eps"].toDouble());
+      if (stream.defined()) found[0] = found[0] + stream;
+      return found;
+    }
+    const Tensor added = stream.defined() ? as_rows(stream) : stream;
     const Tensor rows = as_rows(x), dy_rows = as_rows(dy), g = gamma.defined() ? gamma.contiguous() : gamma;
     const Index M = rows.size(0), C = rows.size(1);
     const Tensor dx = context->needs_input_grad(0) ? torch::empty({M, C}, x.options()) : Tensor();
@@ -66,9 +74,10 @@ class Normalise : public torch::autograd::Function<Normalise> {
     with_types(x, dy, [&]<class X, class Y>(X, Y) {
       const float* const mean = statistics.data_ptr<float>();
       float* const dgamma = sums.data_ptr<float>();
-      kernels::dense::layer_norm_backward(LayerNormBackward<X, Y>{C, rows_of<const X>(rows), rows_of<const Y>(dy_rows),
-                                                                  floats_of(g), mean, mean + M, rows_of<X>(dx)},
-                                          M, dgamma, dgamma + C);
+      kernels::dense::layer_norm_backward(
+          LayerNormBackward<X, Y>{C, rows_of<const X>(rows), rows_of<const Y>(dy_rows), floats_of(g), mean, mean + M,
+                                  rows_of<X>(dx), rows_of<const X>(added)},
+          M, dgamma, dgamma + C);
     });
     return {dx.defined() ? dx.view(x.sizes()) : dx, gamma.defined() ? sums[0] : Tensor(),
             beta.defined() ? sums[1] : Tensor(), Tensor(), Tensor()};
@@ -91,7 +100,8 @@ class Normalise : public torch::autograd::Function<Normalise> {
 
 }  // namespace
 
-Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const LayerNormOptions& options) {
+NormedStream layer_norm_beside(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                               const LayerNormOptions& options) {
   if (x.dim() < 1) throw InvalidArgument("[layer_norm] found x without dimensions: it must be [...,C]");
   const Index C = x.size(-1);
   for (const Tensor& t : {gamma, beta})
@@ -102,11 +112,17 @@ Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, cons
       autocast_to_bf16() && x.scalar_type() == torch::kFloat32 ? torch::kBFloat16 : x.scalar_type());
   if (!x.device().is_cpu() || !is_served(x.scalar_type()) || !is_served(dtype) || C == 0 ||
       PlainOperations::are_wanted())
-    return at::layer_norm(x, {C}, gamma.defined() ? gamma.to(x.scalar_type()) : gamma,
-                          beta.defined() ? beta.to(x.scalar_type()) : beta, options.eps)
-        .to(dtype);
+    return {at::layer_norm(x, {C}, gamma.defined() ? gamma.to(x.scalar_type()) : gamma,
+                           beta.defined() ? beta.to(x.scalar_type()) : beta, options.eps)
+                .to(dtype),
+            x};
   const auto floats = [](const Tensor& t) { return present(t.defined() ? t.to(torch::kFloat32) : t); };
-  return Normalise::apply(x, floats(gamma), floats(beta), options.eps, dtype);
+  const tensor_list both = Normalise::apply(x, floats(gamma), floats(beta), options.eps, dtype);
+  return {both[0], both[1]};
+}
+
+Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const LayerNormOptions& options) {
+  return layer_norm_beside(x, gamma, beta, options).normed;
 }
 
 }  // namespace saddle::nn

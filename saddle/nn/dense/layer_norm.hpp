@@ -17,4 +17,11 @@ struct LayerNormOptions {
 SADDLE_TORCH_API torch::Tensor layer_norm(const torch::Tensor& x, const torch::Tensor& gamma, const torch::Tensor& beta,
                                           const LayerNormOptions& options = {});
 
+// The norm of x and x itself, for those who go on with both: their two gradients are summed on the way.
+struct NormedStream {
+  torch::Tensor normed, stream;
+};
+SADDLE_TORCH_API NormedStream layer_norm_beside(const torch::Tensor& x, const torch::Tensor& gamma,
+                                                const torch::Tensor& beta, const LayerNormOptions& options = {});
+
 }  // namespace saddle::nn
