@@ -51,6 +51,7 @@ Command derive_command();
 Command explain_command();
 Command svr_command();
 Command bench_command();
+Command weights_command();
 Command check_golden_command();
 Command doctor_command();
 Command version_command();

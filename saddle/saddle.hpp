@@ -11,6 +11,8 @@
 #include "saddle/base/tensor.hpp"
 #include "saddle/base/view.hpp"
 #include "saddle/io/safetensors.hpp"
+#include "saddle/io/safetensors_stream.hpp"
+#include "saddle/io/vit_names.hpp"
 #include "saddle/kernels/implementation.hpp"
 #include "saddle/mechanisms/golden.hpp"
 #include "saddle/mechanisms/registry.hpp"

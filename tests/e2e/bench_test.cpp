@@ -63,6 +63,26 @@ TEST_F(Bench, AbsentPeersAreNotMeasured) {
   EXPECT_TRUE(document["passed"]);
 }
 
+// Where the program of our side is absent, or torch is, rows are not measured, which is no miss.
+TEST_F(Bench, ListsAndRunsTrainingSteps) {
+  const auto listed = json("saddle bench --list --json");
+  EXPECT_THAT(listed["suites"].dump(), HasSubstr("\"training\""));
+  write_file(folder / "work/steps.toml",
+             "[[model]]\nwork = \"tiny\"\nshape = [2, 8, 16, 2, 1]\nthreads = 1\n"
+             "bars = [{ speed_over = \"torch\", at_least = 1e-6 }]\n");
+  const auto document = json("saddle bench --suite steps.toml --seconds 0.02 --json");
+  ASSERT_EQ(document["rows"].size(), 1u);
+  const auto& row = document["rows"][0];
+  EXPECT_EQ(row["kind"], "model");
+  EXPECT_TRUE(row["check"]["passed"]) << row.dump();
+  EXPECT_EQ(row.contains("reason"), row["seconds"].is_null());
+  EXPECT_NE(row["bars"][0]["verdict"], "missed") << row.dump();
+  const Result alone = sh("saddle bench --suite steps.toml --peers none");
+  EXPECT_EQ(alone.code, 0) << alone.err;
+  EXPECT_THAT(alone.out, HasSubstr("not measured, torch was not asked"));
+  EXPECT_EQ(sh("saddle bench --suite steps.toml --base main").code, 2);
+}
+
 TEST_F(Bench, WritesAPage) {
   EXPECT_EQ(sh("saddle bench --shape 1,1,16,8 --shape 1,1,32,8 --seconds 0.02 --html page.html").code, 0);
   const std::string page = read_file(folder / "work/page.html");

@@ -50,8 +50,9 @@ TEST_F(Help, CoversEveryCommand) {
   for (const Page& page : pages()) commands.push_back(page.command);
   EXPECT_THAT(commands,
               testing::UnorderedElementsAre("saddle", "saddle list", "saddle show", "saddle derive", "saddle explain",
-                                            "saddle svr", "saddle svr solve", "saddle bench", "saddle check-golden",
-                                            "saddle doctor", "saddle version"));
+                                            "saddle svr", "saddle svr solve", "saddle bench", "saddle weights",
+                                            "saddle weights show", "saddle weights check", "saddle weights convert",
+                                            "saddle check-golden", "saddle doctor", "saddle version"));
 }
 
 TEST_F(Help, ExamplesStandUnderUsage) {
