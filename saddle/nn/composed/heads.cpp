@@ -8,6 +8,7 @@ namespace {
 
 // What the key sets let through, [H|1,N,M]: one head stands for all unless they are told apart.
 Tensor declared_visibility(const std::vector<primal::KeySet>& keys, Index H, Index N, Index M) {
+  const Untraced constant;
   if (keys.empty()) return torch::ones({1, N, M}, torch::kBool);
   bool per_head = false;
   for (const primal::KeySet& part : keys) per_head |= std::holds_alternative<primal::Fixed>(part);
@@ -22,6 +23,7 @@ Tensor declared_visibility(const std::vector<primal::KeySet>& keys, Index H, Ind
 
 // Which tokens form which pooled key: 0 or 1, [K,M].
 Tensor window_matrix(const primal::Pooling& pooling, Index factor, Index M, const torch::TensorOptions& options) {
+  const Untraced constant;
   const primal::Windows windows = primal::pooling_windows(pooling, factor, M);
   Tensor matrix = torch::zeros({static_cast<Index>(windows.size()), M}, torch::kFloat32);
   float* row = matrix.data_ptr<float>();

@@ -1,11 +1,16 @@
 // The regressions of several heads side by side: their training sets and who sees what.
 #pragma once
 
+#include <ATen/TracerMode.h>
+
 #include <vector>
 
 #include "saddle/nn/attention.hpp"
 
 namespace saddle::nn::composed {
+
+// Tensors whose numbers are written by hand are constants to whoever traces: no operation tells how they came about.
+using Untraced = at::tracer::impl::NoTracerDispatchMode;
 
 // G heads that have equally many keys. Missing keys are cleared: they may hold anything.
 struct Heads {

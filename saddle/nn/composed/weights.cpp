@@ -28,9 +28,13 @@ Tensor scores(double a, double c, const Heads& heads) {
 // exp(<w_r,x> - |x|^2/2)/sqrt(F) with x divided by D^(1/4): x [..,D] -> [..,F]
 Tensor random_features(const primal::Linear& kernel, const Tensor& x) {
   const Index D = x.size(-1);
-  Matrix directions = primal::random_directions(kernel, D);
-  const Tensor w = torch::from_blob(directions.data(), {kernel.count, D}, torch::kFloat64)
-                       .to(x.options().requires_grad(false), false, true);
+  const auto untraced_directions = [&] {
+    const Untraced constant;
+    Matrix directions = primal::random_directions(kernel, D);
+    return torch::from_blob(directions.data(), {kernel.count, D}, torch::kFloat64)
+        .to(x.options().requires_grad(false), false, true);
+  };
+  const Tensor w = untraced_directions();
   const Tensor scaled = x * std::pow(static_cast<double>(D), -0.25);
   const Tensor exponent = scaled.matmul(w.t()) - scaled.square().sum(-1, true) / 2;
   return exponent.exp() / std::sqrt(static_cast<double>(kernel.count));

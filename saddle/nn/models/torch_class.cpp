@@ -1,0 +1,66 @@
+// torch.classes.saddle.Model: the models for Python, whose modules hold the very tensors of the C++ module.
+#include <torch/custom_class.h>
+
+#include "saddle/nn/models/registry.hpp"
+#include "saddle/nn/onnx/export_model.hpp"
+#include "saddle/nn/weights.hpp"
+
+namespace saddle::nn {
+
+namespace {
+
+using OptionalTensor = c10::optional<Tensor>;
+
+Batch batch_of(const Tensor& inputs, const OptionalTensor& mask, const OptionalTensor& second,
+               const OptionalTensor& second_mask) {
+  return {inputs, mask.value_or(Tensor()), second.value_or(Tensor()), second_mask.value_or(Tensor())};
+}
+
+struct ModelHolder : torch::CustomClassHolder {
+  explicit ModelHolder(const std::string& description) : model(model_from_json(description)) {}
+
+  std::shared_ptr<Model> model;
+};
+using Self = c10::intrusive_ptr<ModelHolder>;
+
+c10::Dict<std::string, Tensor> as_dict(const torch::OrderedDict<std::string, Tensor>& tensors) {
+  c10::Dict<std::string, Tensor> dict;
+  for (const auto& item : tensors) dict.insert(item.key(), item.value());
+  return dict;
+}
+
+TORCH_LIBRARY_FRAGMENT(saddle, library) {
+  library.class_<ModelHolder>("Model")
+      .def(torch::init<std::string>())
+      .def("describe", [](const Self& self) { return describe(*self->model, -1); })
+      .def("parameters", [](const Self& self) { return as_dict(self->model->named_parameters()); })
+      .def("buffers", [](const Self& self) { return as_dict(self->model->named_buffers()); })
+      .def("train", [](const Self& self, bool on) { self->model->train(on); })
+      .def("logits",
+           [](const Self& self, const Tensor& inputs, const OptionalTensor& mask, const OptionalTensor& second,
+              const OptionalTensor& second_mask) {
+             return self->model->logits(batch_of(inputs, mask, second, second_mask));
+           })
+      .def("save",
+           [](const Self& self, const std::string& path) {
+             save_weights(*self->model, path, {{"saddle.model", describe(*self->model, -1)}});
+           })
+      .def("load", [](const Self& self,
+                      const std::string& path) { load_weights(*self->model, path, LoadWeightsOptions().cast(true)); })
+      .def("export_onnx",
+           [](const Self& self, const std::string& path, const Tensor& inputs, const OptionalTensor& mask,
+              const OptionalTensor& second, const OptionalTensor& second_mask) {
+             export_onnx(*self->model, batch_of(inputs, mask, second, second_mask), path);
+           });
+  library.def("model_names() -> str[]", [] { return model_names(); });
+  library.def("model_options(str name) -> str[]", [](const std::string& name) {
+    std::vector<std::string> lines;
+    for (const OptionValue& option : model_options(name))
+      lines.insert(lines.end(), {option.name, option.value, option.help});
+    return lines;
+  });
+}
+
+}  // namespace
+
+}  // namespace saddle::nn
