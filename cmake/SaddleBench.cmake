@@ -32,10 +32,19 @@ if(TARGET saddle_bench AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND CMAKE_SY
   saddle_target_settings(saddle_tile_palette)
 endif()
 
-# One side of a training step, ours or plain torch.
+# Our side of a training step; the other one is peers/training_peer.py.
 if(TARGET saddle_bench AND TARGET saddle_torch)
-  add_executable(saddle_training_peer ${PROJECT_SOURCE_DIR}/bench/training/training_peer.cpp)
-  set_target_properties(saddle_training_peer PROPERTIES OUTPUT_NAME saddle-training-peer)
-  saddle_target_settings(saddle_training_peer)
-  target_link_libraries(saddle_training_peer PRIVATE saddle_bench saddle::torch fmt::fmt nlohmann_json::nlohmann_json)
+  add_executable(saddle_training_contender ${PROJECT_SOURCE_DIR}/bench/training/training_contender.cpp)
+  set_target_properties(saddle_training_contender PROPERTIES OUTPUT_NAME saddle-training-contender)
+  saddle_target_settings(saddle_training_contender)
+  target_link_libraries(saddle_training_contender PRIVATE
+    saddle_bench saddle::torch fmt::fmt nlohmann_json::nlohmann_json)
 endif()
+
+# What `saddle bench` starts, as far as it can be built here, and the program itself.
+add_custom_target(saddle_bench_programs)
+foreach(target saddle_cli saddle_onednn_peer saddle_tile_palette saddle_training_contender)
+  if(TARGET ${target})
+    add_dependencies(saddle_bench_programs ${target})
+  endif()
+endforeach()

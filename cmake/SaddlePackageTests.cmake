@@ -9,32 +9,66 @@ endif()
 
 if(SADDLE_INSTALL)
   # Each public header compiles alone and brings in none of the private dependencies.
-  set(header_units "")
-  foreach(header IN LISTS saddle_public_headers ITEMS saddle/version.hpp)
-    set(unit ${PROJECT_BINARY_DIR}/testing/headers/${header}.cpp)
-    configure_file(${CMAKE_CURRENT_LIST_DIR}/header_unit.cpp.in ${unit} @ONLY)
-    list(APPEND header_units ${unit})
-  endforeach()
-  list(REMOVE_DUPLICATES header_units)
-  add_library(saddle_headers OBJECT EXCLUDE_FROM_ALL ${header_units})
-  saddle_target_settings(saddle_headers)
-  target_compile_options(saddle_headers PRIVATE -O0)
-  target_link_libraries(saddle_headers PRIVATE saddle::core)
-  add_test(NAME package.headers COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target saddle_headers --parallel 2)
-  set_tests_properties(package.headers PROPERTIES LABELS package PROCESSORS 2 TIMEOUT 600)
+  function(saddle_test_headers name library)
+    set(units "")
+    foreach(header IN LISTS ARGN)
+      set(unit ${PROJECT_BINARY_DIR}/testing/headers/${header}.cpp)
+      configure_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/header_unit.cpp.in ${unit} @ONLY)
+      list(APPEND units ${unit})
+    endforeach()
+    list(REMOVE_DUPLICATES units)
+    add_library(saddle_${name} OBJECT EXCLUDE_FROM_ALL ${units})
+    saddle_target_settings(saddle_${name})
+    target_compile_options(saddle_${name} PRIVATE -O0 -g0)
+    target_link_libraries(saddle_${name} PRIVATE ${library})
+    add_test(NAME package.${name}
+      COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target saddle_${name} --parallel 2)
+    set_tests_properties(package.${name} PROPERTIES LABELS package PROCESSORS 2 TIMEOUT 600)
+  endfunction()
+  saddle_test_headers(headers saddle::core ${saddle_public_headers} saddle/version.hpp)
+  if(TARGET saddle_torch)
+    saddle_test_headers(torch_headers saddle::torch ${saddle_torch_public_headers} saddle/torch.hpp)
+    # torch/types.h takes 8 s per unit: it is precompiled for headers that include torch, themselves or through another.
+    saddle_precompile(saddle_torch_headers <torch/types.h>)
+    foreach(header IN LISTS saddle_torch_public_headers)
+      file(STRINGS ${PROJECT_SOURCE_DIR}/${header} includes REGEX "^#include (<torch/|\"saddle/nn/)")
+      list(FILTER includes EXCLUDE REGEX "saddle/nn/export\\.hpp")
+      if(NOT includes)
+        set_source_files_properties(${PROJECT_BINARY_DIR}/testing/headers/${header}.cpp PROPERTIES
+          SKIP_PRECOMPILE_HEADERS ON)
+      endif()
+    endforeach()
+  endif()
 
-  # tests/consumer/run.sh <mode> builds the consumer project in one of the ways a user would.
-  foreach(mode install build_tree subdirectory pkg_config)
-    add_test(NAME consumer.${mode} COMMAND ${PROJECT_SOURCE_DIR}/tests/consumer/run.sh ${mode})
-    set_tests_properties(consumer.${mode} PROPERTIES LABELS consumer PROCESSORS 2 TIMEOUT 1200
+  # tests/consumer/run.sh <mode> uses the package in one of the ways a user would; some need the prefix that the
+  # first one makes.
+  function(saddle_test_consumer name)
+    add_test(NAME consumer.${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/consumer/run.sh ${ARGN})
+    set_tests_properties(consumer.${name} PROPERTIES LABELS consumer PROCESSORS 2 TIMEOUT 1200
       ENVIRONMENT "SOURCE_DIR=${PROJECT_SOURCE_DIR};BUILD_DIR=${PROJECT_BINARY_DIR};VERSION=${PROJECT_VERSION};\
 CMAKE=${CMAKE_COMMAND};GENERATOR=${CMAKE_GENERATOR};CXX=${CMAKE_CXX_COMPILER};CXXFLAGS=${CMAKE_CXX_FLAGS};\
 BUILD_TYPE=${CMAKE_BUILD_TYPE};SHARED=${BUILD_SHARED_LIBS};WERROR=${SADDLE_WERROR};\
-DEBUG_FLAGS=${CMAKE_CXX_FLAGS_DEBUG}")
+DEBUG_FLAGS=${CMAKE_CXX_FLAGS_DEBUG};TORCH=${SADDLE_TORCH};PYTHON=${Python3_EXECUTABLE};\
+LAUNCHER=${SADDLE_CCACHE};OMP_WAIT_POLICY=PASSIVE")
+    if(name STREQUAL "install")
+      set_tests_properties(consumer.install PROPERTIES FIXTURES_SETUP saddle_prefix)
+    elseif(NOT name MATCHES "build_tree|subdirectory|core_only")
+      set_tests_properties(consumer.${name} PROPERTIES FIXTURES_REQUIRED saddle_prefix)
+    endif()
+  endfunction()
+  foreach(mode install build_tree subdirectory pkg_config)
+    saddle_test_consumer(${mode} ${mode})
   endforeach()
-  # pkg_config uses the prefix that the first one makes.
-  set_tests_properties(consumer.install PROPERTIES FIXTURES_SETUP saddle_prefix)
-  set_tests_properties(consumer.pkg_config PROPERTIES FIXTURES_REQUIRED saddle_prefix)
+  if(TARGET saddle_torch)
+    saddle_test_consumer(core_only core_only)
+    foreach(example torch_attention own_attention replace_attention)
+      saddle_test_consumer(${example} example ${example})
+      set_tests_properties(consumer.${example} PROPERTIES PROCESSORS 1)
+    endforeach()
+  endif()
+  if(TARGET saddle_python)
+    saddle_test_consumer(python python)
+  endif()
 endif()
 
 # A made-up mechanism, tests/extra/<name>: the objects of the library with a list that knows it as well. The programs
