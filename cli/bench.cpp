@@ -61,7 +61,7 @@ std::vector<std::string> pieces(const std::vector<std::string>& values, const st
 
 // The rows named by options: every combination.
 bench::Suite suite_of_options(const BenchOptions& options) {
-  bench::Suite suite{"command line", "", {}};
+  bench::Suite suite{"command line", "", {}, {}};
   const auto attentions = options.attention.empty() ? std::vector<std::string>{"softmax"} : options.attention;
   const auto shapes = options.shape.empty() ? std::vector<std::string>{"1,8,1024,64"} : options.shape;
   for (const std::string& shape : shapes) {
@@ -108,6 +108,7 @@ bench::Suite chosen_suite(const BenchOptions& options) {
       }
   }
   for (bench::Entry& entry : suite.entries) entry.peers = peers;
+  for (bench::ModelEntry& model : suite.models) model.peers = peers;
   return suite;
 }
 
@@ -175,8 +176,9 @@ int list_suites(const Context& context) {
   Table table({"suite", "rows", "summary"}, "lrl");
   for (const auto& [name, text] : bench::builtin_suites()) {
     const bench::Suite suite = bench::parse_suite(text, name, threads());
-    table.add({name, std::to_string(suite.entries.size()), suite.summary});
-    suites.push_back({{"name", name}, {"rows", suite.entries.size()}, {"summary", suite.summary}});
+    const std::size_t rows = suite.entries.size() + suite.models.size();
+    table.add({name, std::to_string(rows), suite.summary});
+    suites.push_back({{"name", name}, {"rows", rows}, {"summary", suite.summary}});
   }
   if (context.json) {
     print_json("saddle.bench-suites/1", {{"suites", suites}});
@@ -207,15 +209,18 @@ int calibrate(const BenchOptions& options, const Context& context) {
 
 int run_suite(const BenchOptions& options, const Context& context) {
   const bench::Suite suite = chosen_suite(options);
+  if (!options.base.empty() && !suite.models.empty())
+    throw InvalidArgument(fmt::format("--base compares attentions, suite '{}' has models", suite.name),
+                          "leave --base out");
   if (!options.html.empty()) check_writable(options.html);
   set_log_level(LogLevel::error);  // which implementation runs stands in every row
-  Progress progress(suite.entries.size(), context.quiet);
+  Progress progress(suite.entries.size() + suite.models.size(), context.quiet);
   bench::Report report;
   report.suite = suite.name;
   report.base = options.base;
   bench::Peers peers(peers_folder());
   bench::RunOptions run;
-  run.seconds = options.seconds;
+  run.rounds.seconds = options.seconds;
   run.peers = &peers;
   run.self = program;
   run.progress = [&](const std::string& text) { progress.say(text); };
@@ -224,9 +229,11 @@ int run_suite(const BenchOptions& options, const Context& context) {
     revision = std::make_unique<Revision>(options.base, run.progress);
     run.base = revision->program();
   }
-  progress.say("measuring the limits of this machine");
   const std::vector<int> counts = thread_counts(suite);
-  report.limits = bench::measure_limits(best_isa(), counts, limit_options(options.seconds));
+  if (!suite.entries.empty()) {
+    progress.say("measuring the limits of this machine");
+    report.limits = bench::measure_limits(best_isa(), counts, limit_options(options.seconds));
+  }
   for (const bench::Entry& entry : suite.entries) {
     progress.next();
     report.results.push_back(bench::run_entry(entry, run));
@@ -234,12 +241,18 @@ int run_suite(const BenchOptions& options, const Context& context) {
     if (options.seconds >= 1) bench::improve(report.limits, bench::measure_limits(best_isa(), counts, {0.01, false}));
   }
   peers.stop();
+  for (const bench::ModelEntry& model : suite.models) {
+    progress.next();
+    report.models.push_back(bench::run_model(model, run));
+  }
   for (bench::Result& result : report.results) bench::conclude(result, report.limits);
   if (context.json) {
     print_json("saddle.bench/1", bench::to_json(report));
   } else {
-    const std::string bars = bars_text(report);
-    print(limits_text(report) + "\n" + rows_text(report, context.verbose) + (bars.empty() ? "" : "\n" + bars));
+    std::string text = limits_text(report);
+    for (const std::string& part : {rows_text(report, context.verbose), models_text(report), bars_text(report)})
+      if (!part.empty()) text += "\n" + part;
+    print(text);
   }
   if (!options.html.empty()) io::write_atomically(options.html, bench::to_html(report));
   return report.passed() ? Exit::ok : Exit::failed;

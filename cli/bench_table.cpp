@@ -60,6 +60,7 @@ std::string measured_text(const bench::BarResult& judged) {
 std::string limits_text(const bench::Report& report) {
   std::string text = fmt::format("{}, {} cores, {} in use\n", cpu().brand.empty() ? "unknown CPU" : cpu().brand,
                                  cpu().cores, to_string(best_isa()));
+  if (report.limits.empty()) return text;
   Table table({"limit", "FMA f32", "FMA f64", "FMA f32 AVX2", "AMX bf16", "exp f32", "triad", "read"}, "lrrrrrrr");
   for (const bench::Limits& l : report.limits)
     table.add({fmt::format("{} thread{}", l.threads, l.threads == 1 ? "" : "s"), quantity(l.fma_f32, "GFLOP/s"),
@@ -81,6 +82,7 @@ std::string limits_text(const bench::Report& report) {
 }
 
 std::string rows_text(const bench::Report& report, bool verbose) {
+  if (report.results.empty()) return "";
   Table table(
       {"attention", "shape", "type", "pass", "thr", "runs", "time", "median", "GFLOP/s", "of limit", "memory", "error"},
       "llllrlrrrrrr");
@@ -112,20 +114,59 @@ std::string rows_text(const bench::Report& report, bool verbose) {
   return text;
 }
 
+std::string models_text(const bench::Report& report) {
+  if (report.models.empty()) return "";
+  Table table({"work", "shape", "type", "thr", "ours", "torch", "ratio", "as installed", "memory", "of torch", "error"},
+              "lllrrrrrrrr");
+  const auto time = [](const bench::SideResult& side) { return side.timing ? seconds_text(side.timing->best) : "-"; };
+  const auto ratio = [](const std::optional<double>& value) { return value ? fmt::format("{:.2f}x", *value) : "-"; };
+  const auto memory = [](double bytes) { return bytes >= 0 ? bytes_text(bytes) : "-"; };
+  for (const bench::ModelResult& result : report.models) {
+    const bench::ModelRow& row = result.entry.row;
+    const std::string error = error_text(result.check.error);
+    const bool compared = result.unmeasured.empty() && result.own.reason.empty();
+    table.add({result.entry.work, bench::shape_text(row), std::string(to_string(row.dtype)),
+               std::to_string(row.threads), time(result.own), time(result.torch), ratio(result.ratio(result.torch)),
+               ratio(result.ratio(result.as_installed)), memory(result.own.memory), memory(result.torch_memory()),
+               !result.check.passed ? red(fmt::format("wrong: {} above {}", error, error_text(result.check.tolerance)))
+               : compared           ? error
+                                    : "-"});
+    if (!result.unmeasured.empty()) {
+      table.note("not measured, " + result.unmeasured);
+    } else if (result.check.passed && !result.own.reason.empty()) {
+      table.note(red("our side failed: " + result.own.reason));
+    } else if (!result.as_installed.reason.empty()) {
+      table.note("torch as installed: not measured, " + result.as_installed.reason);
+    }
+  }
+  return table.text() +
+         wrap(
+             "shape: B, tokens, width, heads, layers; times: minimum of one training step over interleaved rounds; "
+             "ratios: time of torch over ours; memory: peak of the first step; error: largest difference of the "
+             "gradients of the first step and the losses of three, relative",
+             0);
+}
+
 std::string bars_text(const bench::Report& report) {
   Table table({"work", "shape", "bar", "measured", "verdict"}, "lllll");
   int reached = 0, missed = 0, unknown = 0;
-  for (const bench::Result& result : report.results)
-    for (const bench::BarResult& judged : result.bars) {
-      const bench::Row& row = result.entry.row;
-      table.add(
-          {result.entry.work.empty() ? fmt::format("{} {} {}", row.attention, to_string(row.dtype), to_string(row.pass))
-                                     : result.entry.work,
-           bench::shape_text(row.dims), bench::bar_text(judged.bar, row), measured_text(judged), verdict_text(judged)});
-      ++(judged.verdict == bench::Verdict::reached  ? reached
-         : judged.verdict == bench::Verdict::missed ? missed
-                                                    : unknown);
-    }
+  const auto add = [&](const std::string& work, const std::string& shape, const bench::BarResult& judged,
+                       const bench::Row& row) {
+    table.add({work, shape, bench::bar_text(judged.bar, row), measured_text(judged), verdict_text(judged)});
+    ++(judged.verdict == bench::Verdict::reached  ? reached
+       : judged.verdict == bench::Verdict::missed ? missed
+                                                  : unknown);
+  };
+  for (const bench::Result& result : report.results) {
+    const bench::Row& row = result.entry.row;
+    const std::string plain = fmt::format("{} {} {}", row.attention, to_string(row.dtype), to_string(row.pass));
+    for (const bench::BarResult& judged : result.bars)
+      add(result.entry.work.empty() ? plain : result.entry.work, bench::shape_text(row.dims), judged, row);
+  }
+  for (const bench::ModelResult& result : report.models)
+    for (const bench::BarResult& judged : result.bars)
+      add(fmt::format("{} {}", result.entry.work, to_string(result.entry.row.dtype)),
+          bench::shape_text(result.entry.row), judged, {});
   if (reached + missed + unknown == 0) return "";
   return table.text() + fmt::format("{} reached, {} missed, {} not measured\n", reached, missed, unknown);
 }

@@ -1,9 +1,6 @@
 #include "contender.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -14,8 +11,6 @@
 namespace saddle::bench {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr double patience = 180;  // seconds for the longest single request
 
@@ -32,14 +27,7 @@ void write_floats(const std::string& file, const TensorView& tensor) {
 }  // namespace
 
 double OwnContender::round(double seconds) {
-  double best = INFINITY;
-  const double end = now() + seconds;
-  do {
-    const double start = now();
-    problem_.run();
-    best = std::min(best, now() - start);
-  } while (now() < end);
-  return best;
+  return best_time(seconds, [&] { problem_.run(); });
 }
 
 double RemoteContender::round(double seconds) {
@@ -78,20 +66,9 @@ PeerTask peer_task(const Row& row) {
 }
 
 SharedInputs::SharedInputs(const Problem& problem) : problem_(problem) {
-  const fs::path memory = "/dev/shm";
-  std::error_code ignored;
-  std::string pattern =
-      ((fs::is_directory(memory, ignored) ? memory : fs::temp_directory_path()) / "saddle-bench-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) throw IoError("cannot make a folder for the inputs of peers");
-  folder_ = pattern;
-  write_floats(folder_ + "/q", problem.call().q);
-  write_floats(folder_ + "/k", problem.call().k);
-  write_floats(folder_ + "/v", problem.call().v);
-}
-
-SharedInputs::~SharedInputs() {
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
+  write_floats(folder_.path() + "/q", problem.call().q);
+  write_floats(folder_.path() + "/k", problem.call().k);
+  write_floats(folder_.path() + "/v", problem.call().v);
 }
 
 Json SharedInputs::request() const {
@@ -109,12 +86,12 @@ Json SharedInputs::request() const {
           {"pass", to_string(row.pass)},
           {"layout", to_string(row.layout)},
           {"threads", row.threads},
-          {"folder", folder_}};
+          {"folder", folder_.path()}};
 }
 
 std::vector<float> SharedInputs::output() const {
   std::vector<float> values(static_cast<std::size_t>(element_count(problem_.outputs().y.shape)));
-  std::ifstream in(folder_ + "/y", std::ios::binary);
+  std::ifstream in(folder_.path() + "/y", std::ios::binary);
   in.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(4 * values.size()));
   if (!in) throw IoError("it wrote no output");
   return values;

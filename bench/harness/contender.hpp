@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "child.hpp"
+#include "folder.hpp"
 #include "problem.hpp"
 
 namespace saddle::bench {
@@ -39,13 +40,10 @@ struct PeerTask {
 };
 PeerTask peer_task(const Row& row);
 
-// A row in a file of its own: inputs for peers and a place for their output. Gone with the object.
+// The inputs of a row for peers, and a place for their output.
 class SharedInputs {
  public:
   explicit SharedInputs(const Problem& problem);
-  ~SharedInputs();
-  SharedInputs(const SharedInputs&) = delete;
-  SharedInputs& operator=(const SharedInputs&) = delete;
   // The request that sets up this row.
   Json request() const;
   // What the peer wrote, dense [B,H,N,E].
@@ -53,20 +51,26 @@ class SharedInputs {
 
  private:
   const Problem& problem_;
-  std::string folder_;
+  SharedFolder folder_;
 };
+
+// How a process is treated between and over its rounds.
+struct Manners {
+  double settling = 0.002;
+  bool expensive = false;
+};
+constexpr Manners as_installed_manners{0.03, true};
 
 class RemoteContender final : public Contender {
  public:
-  RemoteContender(std::shared_ptr<Child> child, bool as_installed)
-      : child_(std::move(child)), as_installed_(as_installed) {}
+  RemoteContender(std::shared_ptr<Child> child, const Manners& manners) : child_(std::move(child)), manners_(manners) {}
   double round(double seconds) override;
-  double settling() const override { return as_installed_ ? 0.03 : 0.002; }
-  bool expensive() const override { return as_installed_; }
+  double settling() const override { return manners_.settling; }
+  bool expensive() const override { return manners_.expensive; }
 
  private:
   std::shared_ptr<Child> child_;
-  bool as_installed_;
+  Manners manners_;
 };
 
 // Starts peers when they are first asked for, one process per peer, tuning, number of threads and use of tiles.

@@ -49,8 +49,10 @@ std::string time_text(double seconds) {
 }
 
 std::string limits_table(const Report& report) {
+  if (report.limits.empty()) return "";
   std::string html =
-      "<div class=\"scroll\"><table><tr><th class=\"l\">threads</th><th>FMA f32</th><th>FMA f64</th><th>AMX bf16</th>"
+      "<h2>Limits of this machine</h2><div class=\"scroll\"><table><tr><th class=\"l\">threads</th><th>FMA "
+      "f32</th><th>FMA f64</th><th>AMX bf16</th>"
       "<th>exp f32</th><th>triad</th><th>read</th></tr>";
   const auto cell = [](double value, const char* unit) {
     return value > 0 ? fmt::format("<td>{:.4g} {}</td>", value, unit)
@@ -64,8 +66,9 @@ std::string limits_table(const Report& report) {
 }
 
 std::string rows_table(const Report& report) {
+  if (report.results.empty()) return "";
   std::string html =
-      "<div class=\"scroll\"><table><tr><th class=\"l\">attention</th><th class=\"l\">shape</th><th "
+      "<h2>Rows</h2><div class=\"scroll\"><table><tr><th class=\"l\">attention</th><th class=\"l\">shape</th><th "
       "class=\"l\">type</th>"
       "<th class=\"l\">pass</th><th>threads</th><th class=\"l\">runs</th><th>time</th><th>GFLOP/s</th><th>of limit</th>"
       "<th>memory</th><th>error</th><th class=\"l\">peers, time over ours</th></tr>";
@@ -91,20 +94,52 @@ std::string rows_table(const Report& report) {
   return html + "</table></div>";
 }
 
+// Steps of training, ours and torch's.
+std::string models_table(const Report& report) {
+  if (report.models.empty()) return "";
+  std::string html =
+      "<h2>Training steps</h2><p>B, tokens, width, heads, layers. Both sides took the same steps from the same weights "
+      "first: error is the largest difference of gradients and losses. Memory is the peak of the first step.</p>"
+      "<div class=\"scroll\"><table><tr><th class=\"l\">work</th><th class=\"l\">shape</th><th class=\"l\">type</th>"
+      "<th>threads</th><th>ours</th><th>torch</th><th>torch over ours</th><th>as installed</th><th>memory</th>"
+      "<th>of torch</th><th>error</th></tr>";
+  const auto time = [](const SideResult& side) { return side.timing ? time_text(side.timing->best) : "-"; };
+  const auto ratio = [](const std::optional<double>& value) { return value ? fmt::format("{:.2f}x", *value) : "-"; };
+  const auto memory = [](double bytes) { return bytes >= 0 ? fmt::format("{:.1f} MB", bytes * 1e-6) : "-"; };
+  for (const ModelResult& result : report.models) {
+    const ModelRow& row = result.entry.row;
+    html += fmt::format(
+        "<tr><td class=\"l\">{}</td><td class=\"l\">{}</td><td class=\"l\">{}</td><td>{}</td><td>{}</td><td>{}</td>"
+        "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"{}\">{}</td></tr>",
+        escaped(result.entry.work), shape_text(row), saddle::to_string(row.dtype), row.threads, time(result.own),
+        time(result.torch), ratio(result.ratio(result.torch)), ratio(result.ratio(result.as_installed)),
+        memory(result.own.memory), memory(result.torch_memory()), result.red ? "bad" : "good",
+        !result.unmeasured.empty() ? escaped(result.unmeasured) : fmt::format("{:.1e}", result.check.error));
+  }
+  return html + "</table></div>";
+}
+
 std::string bars_table(const Report& report) {
   std::string rows;
+  const auto add = [&](const std::string& work, const std::string& shape, const BarResult& judged, const Row& row) {
+    rows += fmt::format(
+        "<tr><td class=\"l\">{}</td><td class=\"l\">{}</td><td class=\"l\">{}</td><td class=\"wrap\">{}</td>"
+        "<td class=\"l {}\">{}</td></tr>",
+        escaped(work), shape, escaped(bar_text(judged.bar, row)),
+        judged.value ? value_text(judged.bar, *judged.value) : escaped(judged.reason),
+        judged.verdict == Verdict::reached  ? "good"
+        : judged.verdict == Verdict::missed ? "bad"
+                                            : "soft",
+        to_string(judged.verdict));
+  };
   for (const Result& result : report.results)
     for (const BarResult& judged : result.bars)
-      rows += fmt::format(
-          "<tr><td class=\"l\">{}</td><td class=\"l\">{}</td><td class=\"l\">{}</td><td class=\"wrap\">{}</td>"
-          "<td class=\"l {}\">{}</td></tr>",
-          escaped(result.entry.work.empty() ? to_string(result.entry.row) : result.entry.work),
-          shape_text(result.entry.row.dims), escaped(bar_text(judged.bar, result.entry.row)),
-          judged.value ? value_text(judged.bar, *judged.value) : escaped(judged.reason),
-          judged.verdict == Verdict::reached  ? "good"
-          : judged.verdict == Verdict::missed ? "bad"
-                                              : "soft",
-          to_string(judged.verdict));
+      add(result.entry.work.empty() ? to_string(result.entry.row) : result.entry.work,
+          shape_text(result.entry.row.dims), judged, result.entry.row);
+  for (const ModelResult& result : report.models)
+    for (const BarResult& judged : result.bars)
+      add(fmt::format("{} {}", result.entry.work, saddle::to_string(result.entry.row.dtype)),
+          shape_text(result.entry.row), judged, {});
   if (rows.empty()) return "";
   return "<h2>Bars</h2><div class=\"scroll\"><table><tr><th class=\"l\">work</th><th class=\"l\">shape</th><th "
          "class=\"l\">bar</th><th class=\"l\">measured</th><th class=\"l\">verdict</th></tr>" +
@@ -200,11 +235,11 @@ std::string to_html(const Report& report) {
              "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
              "content=\"width=device-width\"><title>saddle bench: {0}</title><style>{1}</style></head><body>"
              "<h1>saddle bench: {0}</h1><p>saddle {2} on {3}, {4} cores, {5} in use. Times are minima over interleaved "
-             "rounds; every row was compared with the double reference first.</p><h2>Limits of this machine</h2>",
+             "rounds; every row was compared with the double reference first.</p>",
              escaped(report.suite), style, version(), escaped(cpu().brand.empty() ? "an unknown CPU" : cpu().brand),
              cpu().cores, saddle::to_string(best_isa())) +
          limits_table(report) + bars_table(report) + roofline(report) + scaling_in_tokens(report) +
-         scaling_in_threads(report) + "<h2>Rows</h2>" + rows_table(report) + "</body></html>\n";
+         scaling_in_threads(report) + models_table(report) + rows_table(report) + "</body></html>\n";
 }
 
 }  // namespace saddle::bench

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "contender.hpp"
+#include "model_run.hpp"
 #include "saddle/base/cpu.hpp"
 #include "saddle/base/error.hpp"
 #include "texts.hpp"
@@ -42,6 +43,13 @@ Environment threads_only(int threads) {
           {"OMP_WAIT_POLICY", ""}};
 }
 
+// Ours: threads that wait sleep soon, as in this program.
+Environment sleeping(int threads) {
+  Environment environment = threads_only(threads);
+  environment["GOMP_SPINCOUNT"] = "10000";
+  return environment;
+}
+
 // Large blocks stay on the heap, so that no operation pays page faults for its N x N temporaries; the two pools sleep
 // instead of spinning against each other; ATen's AVX-512 kernels.
 Environment tuned(int threads) {
@@ -69,6 +77,11 @@ bool palette_hidden() {
 // Debian's torch belongs to Debian's Python.
 std::string python() { return present("/usr/bin/python3") ? "/usr/bin/python3" : "python3"; }
 
+void preload_palette(Environment& environment) {
+  if (const fs::path module = own_folder() / "saddle-tile-palette.so"; palette_hidden() && present(module))
+    environment["LD_PRELOAD"] = module.string();
+}
+
 }  // namespace
 
 std::shared_ptr<Child> Peers::start(const std::string& peer, bool as_installed, const Row& row) {
@@ -94,8 +107,7 @@ std::shared_ptr<Child> Peers::start(const std::string& peer, bool as_installed, 
       if (!present(program)) throw IoError("it was not built: oneDNN (libdnnl-dev) was not found");
       command = {program.string()};
     }
-    if (const fs::path module = own_folder() / "saddle-tile-palette.so"; palette && present(module))
-      environment["LD_PRELOAD"] = module.string();
+    if (palette) preload_palette(environment);
     auto child = std::make_shared<Child>(command, environment);
     const Json hello = child->ask({{"op", "hello"}}, 60);
     if (!hello.value("ok", false)) throw IoError(hello.value("reason", "it does not start"));
@@ -104,6 +116,23 @@ std::shared_ptr<Child> Peers::start(const std::string& peer, bool as_installed, 
     failed_[key] = error.what();
     throw;
   }
+}
+
+std::shared_ptr<Child> start_side(Side side, const ModelRow& row) {
+  const bool bf16 = row.dtype == DType::bf16;
+  if (side == Side::own) {
+    const fs::path program = own_folder() / "saddle-training-contender";
+    if (!present(program))
+      throw IoError("saddle-training-contender was not built: it needs the torch layer (SADDLE_TORCH=ON)");
+    return std::make_shared<Child>(std::vector<std::string>{program.string()}, sleeping(row.threads));
+  }
+  Environment environment = side == Side::torch ? tuned(row.threads) : threads_only(row.threads);
+  if (bf16) preload_palette(environment);
+  // What is best for torch: in bf16 all of its work is in one pool, which must not sleep between operations; in f32
+  // OpenBLAS has a pool of its own, which must not wait for threads of the other that spin.
+  if (side == Side::torch) environment["GOMP_SPINCOUNT"] = bf16 ? "1000000" : "10000";
+  return std::make_shared<Child>(std::vector<std::string>{python(), "-c", std::string(training_peer_text())},
+                                 environment);
 }
 
 }  // namespace saddle::bench

@@ -1,6 +1,7 @@
 #include "report.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "saddle/base/cpu.hpp"
@@ -25,21 +26,27 @@ Json to_json(const std::optional<Timing>& timing) {
   return {{"best", timing->best}, {"median", timing->median}, {"rounds", timing->rounds}};
 }
 
+Json to_json(const Check& check) {
+  return {{"passed", check.passed},
+          {"error", std::isfinite(check.error) ? Json(check.error) : Json()},
+          {"tolerance", check.tolerance},
+          {"what", check.what}};
+}
+
+Json memory_json(double bytes) { return bytes >= 0 ? Json(bytes) : Json(); }
+
 Json to_json(const OwnResult& own) {
   Json json = to_json(own.row);
   json["implementation"] = own.implementation;
   json["isa"] = own.isa;
-  json["check"] = {{"passed", own.check.passed},
-                   {"error", own.check.error},
-                   {"tolerance", own.check.tolerance},
-                   {"what", own.check.what}};
+  json["check"] = to_json(own.check);
   if (!own.refused.empty()) json["refused"] = own.refused;
   json["seconds"] = to_json(own.timing);
-  json["memory"] = own.memory >= 0 ? Json(own.memory) : Json();
+  json["memory"] = memory_json(own.memory);
   return json;
 }
 
-Json to_json(const BarResult& judged, const Row& row) {
+Json to_json(const BarResult& judged, const Row& row = {}) {
   Json json{{"bar", bar_text(judged.bar, row)}, {"value", judged.value ? Json(*judged.value) : Json()}};
   if (judged.as_installed) json["as_installed"] = *judged.as_installed;
   if (!judged.value) json["reason"] = judged.reason;
@@ -48,7 +55,8 @@ Json to_json(const BarResult& judged, const Row& row) {
 }
 
 Json to_json(const Result& result) {
-  Json json = to_json(result.own);
+  Json json{{"kind", "attention"}};
+  json.update(to_json(result.own));
   if (!result.entry.work.empty()) json["work"] = result.entry.work;
   if (result.own.timing) {
     json["gflops"] = result.gflops;
@@ -73,10 +81,38 @@ Json to_json(const Result& result) {
   return json;
 }
 
+Json to_json(const ModelResult& result) {
+  const ModelRow& row = result.entry.row;
+  Json json{{"kind", "model"},
+            {"work", result.entry.work},
+            {"dims", {{"B", row.B}, {"N", row.N}, {"width", row.width}, {"heads", row.heads}, {"layers", row.layers}}},
+            {"dtype", saddle::to_string(row.dtype)},
+            {"threads", row.threads},
+            {"check", to_json(result.check)},
+            {"seconds", to_json(result.own.timing)},
+            {"memory", memory_json(result.own.memory)}};
+  if (!result.own.timing) json["reason"] = result.unmeasured.empty() ? result.own.reason : result.unmeasured;
+  json["peers"] = Json::array();
+  for (const auto& [side, is_tuned] : {std::pair{&result.torch, true}, {&result.as_installed, false}}) {
+    Json one{{"name", "torch"},
+             {"tuned", is_tuned},
+             {"seconds", to_json(side->timing)},
+             {"memory", memory_json(side->memory)}};
+    if (const auto ratio = result.ratio(*side)) one["ratio"] = *ratio;
+    if (!side->timing) one["reason"] = side->reason;
+    json["peers"].push_back(std::move(one));
+  }
+  json["bars"] = Json::array();
+  for (const BarResult& judged : result.bars) json["bars"].push_back(to_json(judged));
+  json["passed"] = result.passed();
+  return json;
+}
+
 }  // namespace
 
 bool Report::passed() const {
-  return std::all_of(results.begin(), results.end(), [](const Result& result) { return result.passed(); });
+  return std::all_of(results.begin(), results.end(), [](const Result& result) { return result.passed(); }) &&
+         std::all_of(models.begin(), models.end(), [](const ModelResult& result) { return result.passed(); });
 }
 
 Json to_json(const Report& report) {
@@ -92,6 +128,7 @@ Json to_json(const Report& report) {
                       {"triad", l.triad},
                       {"read", l.read}});
   for (const Result& result : report.results) rows.push_back(to_json(result));
+  for (const ModelResult& result : report.models) rows.push_back(to_json(result));
   Json json{{"version", version()},
             {"suite", report.suite},
             {"cpu", cpu().brand},

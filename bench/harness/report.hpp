@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "run.hpp"
+#include "model_run.hpp"
 
 namespace saddle::bench {
 
@@ -12,6 +12,7 @@ struct Report {
   std::string suite;
   std::vector<Limits> limits;
   std::vector<Result> results;
+  std::vector<ModelResult> models;
   std::string base;  // the revision compared with; empty: none
 
   // No red check and no missed bar.
@@ -20,7 +21,7 @@ struct Report {
 
 // The document of schema saddle.bench/1, without its schema.
 Json to_json(const Report& report);
-// One self-contained page: limits, roofline, scaling in N and in threads, every row.
+// One self-contained page: limits, bars, roofline, scaling in N and in threads, every row and model.
 std::string to_html(const Report& report);
 
 }  // namespace saddle::bench

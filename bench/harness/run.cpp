@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "saddle/base/cpu.hpp"
 #include "saddle/base/error.hpp"
@@ -14,12 +12,7 @@ namespace saddle::bench {
 
 namespace {
 
-constexpr double longest_slice = 0.02;  // seconds of calls in one round of one contender
-constexpr double set_up_time = 180;     // seconds a peer may take to set up
-constexpr int few_rounds = 3;
-constexpr double longest_wait = 4;  // times the seconds asked for, while a minimum is not confirmed
-
-void pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+constexpr double set_up_time = 180;  // seconds a peer may take to set up
 
 std::string name_of(const Problem& problem) {
   std::string name(problem.forward()->name());
@@ -52,41 +45,6 @@ Own prepare(const Row& row, const RunOptions& options) {
   return own;
 }
 
-// One who takes part, and where its times go.
-struct Seat {
-  std::unique_ptr<Contender> contender;
-  std::vector<double> times;
-  std::function<void(const Timing&)> done;
-  std::function<void(const std::string&)> failed;
-};
-
-// Rounds go on for the seconds asked for, and longer while a minimum is a single lucky round: on a machine shared with
-// others every contender must have had its quiet moments.
-void interleave(std::vector<Seat>& seats, const RunOptions& options) {
-  const double start = now(), slice = std::min(longest_slice, options.seconds / 10);
-  const auto go_on = [&](int round) {
-    const double spent = now() - start;
-    if (round < options.fewest || spent < options.seconds) return true;
-    return spent < longest_wait * options.seconds && std::any_of(seats.begin(), seats.end(), [](const Seat& seat) {
-             return seat.contender != nullptr && !seat.contender->expensive() && !is_confirmed(seat.times);
-           });
-  };
-  for (int round = 0; round < options.most && go_on(round); ++round) {
-    for (Seat& seat : seats) {
-      if (seat.contender == nullptr || (seat.contender->expensive() && round >= few_rounds)) continue;
-      try {
-        seat.times.push_back(seat.contender->round(slice));
-        pause(seat.contender->settling());
-      } catch (const Error& error) {
-        seat.failed(error.what());
-        seat.contender = nullptr;
-      }
-    }
-  }
-  for (Seat& seat : seats)
-    if (seat.contender != nullptr && !seat.times.empty()) seat.done(summarise(seat.times));
-}
-
 double peer_tolerance(DType dtype) { return dtype == DType::bf16 ? 5e-2 : 1e-3; }
 
 // Sets up a peer for the row; throws IoError with the reason when it cannot take part.
@@ -101,7 +59,7 @@ std::unique_ptr<Contender> invite(std::shared_ptr<Child> child, const std::strin
     if (!(error <= peer_tolerance(problem.row().dtype)))
       throw IoError(fmt::format("its output differs from ours by {:.1e}", error));
   }
-  return std::make_unique<RemoteContender>(std::move(child), as_installed);
+  return std::make_unique<RemoteContender>(std::move(child), as_installed ? as_installed_manners : Manners{});
 }
 
 void add_peers(Result& result, const Problem& problem, const RunOptions& options, std::vector<Seat>& seats) {
@@ -178,6 +136,7 @@ void judge(Result& result, const Limits& limits) {
         }
         break;
       }
+      case Bar::Kind::peer_memory: break;  // of models only
       case Bar::Kind::memory:
         if (own.memory >= 0)
           judged.value = own.memory;
@@ -289,7 +248,7 @@ Result run_entry(const Entry& entry, const RunOptions& options) {
     if (result.own.check.passed) {
       add_peers(result, *own.front().problem, options, seats);
       options.progress("timing " + to_string(entry.row));
-      interleave(seats, options);
+      interleave(seats, options.rounds);
     }
     result.own = own.front().result;
     for (std::size_t i = 1; i < own.size(); ++i) result.others.push_back(own[i].result);

@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "check.hpp"
-#include "contender.hpp"
+#include "interleave.hpp"
 #include "limits.hpp"
-#include "statistics.hpp"
 #include "suite.hpp"
 
 namespace saddle::bench {
@@ -58,11 +57,10 @@ struct Result {
 };
 
 struct RunOptions {
-  double seconds = 4;         // of rounds for one entry, roughly
-  int fewest = 5, most = 40;  // rounds
-  Peers* peers = nullptr;     // null: nobody is asked
-  std::string base;           // program of another revision; empty: none
-  std::string self;           // this program, for rows in a process of their own
+  Rounds rounds;           // for one entry
+  Peers* peers = nullptr;  // null: nobody is asked
+  std::string base;        // program of another revision; empty: none
+  std::string self;        // this program, for rows in a process of their own
   std::function<void(const std::string&)> progress = [](const std::string&) {};
 };
 

@@ -33,9 +33,7 @@ Entry entry(const std::string& attention, Dims dims, Pass pass = Pass::forward) 
 
 RunOptions briefly() {
   RunOptions options;
-  options.seconds = 0.01;
-  options.fewest = 2;
-  options.most = 2;
+  options.rounds = {0.01, 2, 2};
   return options;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 namespace saddle::bench {
 
@@ -19,5 +20,16 @@ bool is_confirmed(const std::vector<double>& seconds) {
 }
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+double best_time(double seconds, const std::function<void()>& run) {
+  double best = INFINITY;
+  const double end = now() + seconds;
+  do {
+    const double start = now();
+    run();
+    best = std::min(best, now() - start);
+  } while (now() < end);
+  return best;
+}
 
 }  // namespace saddle::bench

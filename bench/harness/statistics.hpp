@@ -1,6 +1,7 @@
 // Times of repeated rounds. The minimum is quoted: on a shared machine everything else is the neighbours' doing.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 namespace saddle::bench {
@@ -18,5 +19,7 @@ bool is_confirmed(const std::vector<double>& seconds);
 
 // Seconds since some fixed moment.
 double now();
+// The best time of one call, over as many calls as fit into `seconds`, at least one.
+double best_time(double seconds, const std::function<void()>& run);
 
 }  // namespace saddle::bench

@@ -83,6 +83,31 @@ TEST(Suite, BarsAreReachedFromTheRightSide) {
   EXPECT_FALSE(bar.reached(0.52));
 }
 
+TEST(Suite, ModelsHaveShapesAndBarsOfTheirOwn) {
+  const Suite suite = parse_suite(R"([[model]]
+work = "tiny"
+shape = [16, 197, 192, 3, 12]
+dtype = ["f32", "bf16"]
+threads = 2
+bars = [{ speed_over = "torch", at_least = 1.3 }, { memory_of = "torch", at_most = 0.3333 }]
+[[model]]
+shape = [[1, 8, 4, 2, 1], [1, 9, 4, 2, 1]]
+)",
+                                  "t", 7);
+  EXPECT_TRUE(suite.entries.empty());
+  ASSERT_EQ(suite.models.size(), 4u);
+  EXPECT_EQ(to_string(suite.models[1].row), "16,197,192,3,12 bf16, 2 threads");
+  EXPECT_EQ(suite.models[1].work, "tiny");
+  EXPECT_EQ(to_string(suite.models[3].row), "1,9,4,2,1 f32, 7 threads");
+  const auto& bars = suite.models[0].bars;
+  ASSERT_EQ(bars.size(), 2u);
+  EXPECT_EQ(bar_text(bars[0]), "1.3x torch");
+  EXPECT_EQ(bar_text(bars[1]), "at most 33 % of the memory of torch");
+  EXPECT_EQ(value_text(bars[1], 0.25), "25.0 %");
+  EXPECT_TRUE(bars[1].reached(0.25));
+  EXPECT_FALSE(bars[1].reached(0.34));
+}
+
 TEST(Suite, ErrorsNameTheirPlaceAndWhatWasMeant) {
   const auto fails = [](const std::string& text, long line, const char* message, const char* hint) {
     try {
@@ -95,7 +120,9 @@ TEST(Suite, ErrorsNameTheirPlaceAndWhatWasMeant) {
     }
   };
   const std::string good = "[[row]]\nshape = [1, 2, 8, 4]\n";
-  fails("", 1, "at least one [[row]]", "");
+  fails("", 1, "at least one [[row]] or [[model]]", "");
+  fails("row = 1\n", 1, "expected [[row]]", "");
+  fails("[[rows]]\n", 1, "unknown key 'rows'", "'row'");
   fails("[[row]]\n", 1, "needs a 'shape'", "");
   fails("[[row]\n", 1, "", "");
   fails(good + "dtyp = \"f32\"\n", 3, "unknown key 'dtyp'", "'dtype'");
@@ -111,6 +138,20 @@ TEST(Suite, ErrorsNameTheirPlaceAndWhatWasMeant) {
   fails(good + "bars = [{ share_off = \"fma\", at_least = 1 }]\n", 3, "unknown key 'share_off'", "'share_of'");
   fails(good + "bars = [{ memory = true, near = 1 }]\n", 3, "go together", "");
   fails(good + "bars = [{ time_over = { shape = [[1,1,1,1],[1,1,1,2]] }, at_most = 1 }]\n", 3, "one other row", "");
+  const std::string model = "[[model]]\nshape = [1, 8, 4, 2, 1]\n";
+  fails("[[model]]\n", 1, "a model needs a 'shape'", "");
+  fails("[[model]]\nshape = [1, 8, 4, 2]\n", 2, "five numbers", "16,197,192,3,12");
+  fails("[[model]]\nshape = [1, 8, 4, 3, 1]\n", 2, "cannot be cut into 3 heads", "");
+  fails("[[model]]\nshape = [1, 8, 4, 2, 0]\n", 2, "from 1 to", "");
+  fails("[[model]]\nshape = [1000, 10000, 512, 8, 12]\n", 2, "would keep", "");
+  fails(model + "pass = \"forward\"\n", 3, "unknown key 'pass' of a model", "");
+  fails(model + "thread = 2\n", 3, "unknown key 'thread'", "'threads'");
+  fails(model + "dtype = \"bf61\"\n", 3, "unknown element type", "'bf16'");
+  fails(model + "dtype = \"f64\"\n", 3, "f32 or bf16", "");
+  fails(model + "bars = [{ speed_over = \"troch\", at_least = 1 }]\n", 3, "unknown peer", "'torch'");
+  fails(model + "bars = [{ memory_off = \"torch\", at_least = 1 }]\n", 3, "unknown key", "'memory_of'");
+  fails(model + "bars = [{ at_least = 1 }]\n", 3, "one of speed_over, memory_of", "");
+  fails(model + "bars = [{ memory_of = \"torch\" }]\n", 3, "one of at_least", "");
 }
 
 TEST(Suite, BuiltInSuitesAreReadable) {
@@ -118,7 +159,7 @@ TEST(Suite, BuiltInSuitesAreReadable) {
   for (const auto& [name, text] : builtin_suites()) {
     const Suite suite = load_suite(name, 2);
     EXPECT_FALSE(suite.summary.empty()) << name;
-    EXPECT_FALSE(suite.entries.empty()) << name;
+    EXPECT_FALSE(suite.entries.empty() && suite.models.empty()) << name;
   }
   for (const Entry& entry : load_suite("floors", 1).entries) {
     EXPECT_FALSE(entry.bars.empty()) << to_string(entry.row);
