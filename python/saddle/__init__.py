@@ -6,10 +6,10 @@
 >>> y.sum().backward()
 """
 
-from . import nn, svr
+from . import models, nn, svr
 from ._library import __version__
 from .functional import AttentionOutputs, attention, derive, explain, mechanisms, parameters
 from .patching import patch
 
-__all__ = ["AttentionOutputs", "attention", "derive", "explain", "mechanisms", "nn", "parameters", "patch", "svr",
+__all__ = ["AttentionOutputs", "attention", "derive", "explain", "mechanisms", "models", "nn", "parameters", "patch", "svr",
            "__version__"]

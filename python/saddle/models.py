@@ -1,0 +1,129 @@
+"""Complete models: time series, token sequences, images, language. Any attention in any layer.
+
+>>> import torch, saddle
+>>> model = saddle.models.make("deit_tiny_patch16_224", attention="softmax+bn(beta=0.6)", classes=10)
+>>> logits = model(torch.randn(2, 3, 224, 224))
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from typing import Any, Optional, Union
+
+import torch
+from torch import Tensor, nn
+
+from . import _library  # noqa: F401  (the operators)
+
+__all__ = ["Model", "load", "make", "names", "options"]
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+def names() -> list[str]:
+    """What make() knows by name. deit_ and vit_ names of other sizes ("vit_base_patch32_384") are taken too."""
+    return torch.ops.saddle.model_names()
+
+
+def options(name: str) -> dict[str, tuple[str, str]]:
+    """The options of a model: name -> (default, help)."""
+    flat = torch.ops.saddle.model_options(name)
+    return {flat[i]: (flat[i + 1], flat[i + 2]) for i in range(0, len(flat), 3)}
+
+
+class Model(nn.Module):
+    """A model of the C++ library as an ordinary module: parameters, state_dict, deepcopy, .to(dtype), optimisers.
+
+    Images' weights have timm's names. `description` is the JSON that makes the same model again.
+    """
+
+    def __init__(self, description: str) -> None:
+        super().__init__()
+        self._model = torch.classes.saddle.Model(description)
+        self.description = self._model.describe()
+        for name, tensor in self._model.parameters().items():
+            tensor.__class__ = nn.Parameter  # the very tensor of the C++ module, gradient and all
+            self._place(name).register_parameter(name.rpartition(".")[2], tensor)
+        for name, tensor in self._model.buffers().items():
+            self._place(name).register_buffer(name.rpartition(".")[2], tensor)
+
+    def _place(self, name: str) -> nn.Module:
+        module: nn.Module = self
+        for part in name.split(".")[:-1]:
+            if part not in module._modules:
+                module.add_module(part, nn.Module())
+            module = module._modules[part]
+        return module
+
+    def forward(self, inputs: Tensor, mask: Optional[Tensor] = None, second: Optional[Tensor] = None,
+                second_mask: Optional[Tensor] = None) -> Tensor:
+        """Logits. inputs: series (B,N,dims), tokens (B,N) or images (B,C,rows,columns); mask (B,N): true where a step
+        exists; second, second_mask: of pairs of documents."""
+        return self._model.logits(inputs, mask, second, second_mask)
+
+    def train(self, mode: bool = True) -> Model:
+        self._model.train(mode)
+        return super().train(mode)
+
+    def _apply(self, fn: Any) -> Model:
+        super()._apply(fn)
+        for name, tensor in self._model.buffers().items():  # torch puts new tensors in place of buffers
+            buffers, leaf = self._place(name)._buffers, name.rpartition(".")[2]
+            tensor.data, buffers[leaf] = buffers[leaf], tensor
+        return self
+
+    def save(self, path: Path) -> None:
+        """Weights and description, as safetensors; saddle.models.load() makes the model again."""
+        self._model.save(os.fspath(path))
+
+    def load(self, path: Path) -> Model:
+        """Takes the weights of a safetensors file; all names must match."""
+        self._model.load(os.fspath(path))
+        return self
+
+    def export_onnx(self, path: Path, inputs: Tensor, mask: Optional[Tensor] = None, second: Optional[Tensor] = None,
+                    second_mask: Optional[Tensor] = None) -> None:
+        """Writes an ONNX file that takes batches of any size; the example's values do not matter."""
+        self._model.export_onnx(os.fspath(path), inputs, mask, second, second_mask)
+
+    def extra_repr(self) -> str:
+        return self.description
+
+    def __deepcopy__(self, memo: dict) -> Model:
+        twin = Model(self.description)
+        memo[id(self)] = twin
+        for mine, theirs in zip([*self.parameters(), *self.buffers()], [*twin.parameters(), *twin.buffers()]):
+            theirs.data = mine.detach().clone()
+            theirs.requires_grad_(mine.requires_grad)
+        return twin.train(self.training)
+
+    def __reduce__(self) -> Any:
+        return _remade, (self.description, {k: v.detach().clone() for k, v in self.state_dict().items()}, self.training)
+
+
+def _remade(description: str, state: dict, training: bool) -> Model:
+    model = Model(description)
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        tensor.data = state[name]
+    return model.train(training)
+
+
+def make(name: str, **given: Any) -> Model:
+    """A fresh model, e.g. make("mvts", dims=3, max_len=93, classes=10, attention="attention_bn_sh").
+
+    attention: one written form for all layers or a list of one for each; last_attention: of the last layer alone.
+    Parameters start from torch's default generator: torch.manual_seed() first gives the same model.
+    """
+    return Model(json.dumps({"model": name, **given}))
+
+
+def load(path: Path) -> Model:
+    """The model of a file that Model.save() wrote."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+    description = header.get("__metadata__", {}).get("saddle.model")
+    if description is None:
+        raise ValueError(f"{path} holds weights only; make the model first, then model.load({os.fspath(path)!r})")
+    return Model(description).load(path)

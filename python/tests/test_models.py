@@ -1,0 +1,101 @@
+import copy
+import json
+import pathlib
+import pickle
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import saddle
+
+SMALL = {
+    "mvts": (dict(dims=3, max_len=12, classes=4), lambda: (torch.randn(2, 12, 3), torch.ones(2, 12, dtype=torch.bool))),
+    "flowformer": (dict(dims=3, max_len=12, classes=4, width=16, hidden=32, heads=2), lambda: (torch.randn(2, 12, 3),)),
+    "sequence_classifier": (dict(vocab=16, max_len=20, classes=3), lambda: (torch.randint(1, 16, (2, 20)),)),
+    "vision_transformer": (dict(image=32, patch=8, classes=5, depth=2), lambda: (torch.randn(2, 3, 32, 32),)),
+    "language_model": (dict(vocab=16, max_len=20, width=32, heads=2, depth=2), lambda: (torch.randint(0, 16, (2, 20)),)),
+}
+
+
+def small(name, **more):
+    options, inputs = SMALL[name]
+    torch.manual_seed(1)
+    return saddle.models.make(name, **options, **more), inputs()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_is_an_ordinary_module(name):
+    model, inputs = small(name)
+    model.eval()
+    y = model(*inputs)
+    twin = copy.deepcopy(model)
+    torch.testing.assert_close(twin(*inputs), y, rtol=0, atol=0)
+    torch.testing.assert_close(pickle.loads(pickle.dumps(model))(*inputs), y, rtol=0, atol=0)
+    model.train()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    first = None
+    for _ in range(8):
+        optimiser.zero_grad()
+        loss = model(*inputs).logsumexp(-1).mean()
+        loss.backward()
+        optimiser.step()
+        first = loss.item() if first is None else first
+    assert loss.item() < first
+    assert all(p.grad is not None for p in model.parameters())
+    torch.testing.assert_close(twin(*inputs), y, rtol=0, atol=0)  # a copy is a copy
+    model.load_state_dict(twin.state_dict())
+    torch.testing.assert_close(model.eval()(*inputs), y, rtol=0, atol=0)
+    double = [x.double() if x.is_floating_point() else x for x in inputs]
+    torch.testing.assert_close(model.double()(*double).float(), y, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_saves_loads_and_exports(name, tmp_path):
+    model, inputs = small(name, last_attention="softmax+bn(beta=0.5)" if name != "language_model" else "linear(elu1)")
+    model.eval()
+    y = model(*inputs)
+    model.save(tmp_path / "model.safetensors")
+    torch.testing.assert_close(saddle.models.load(tmp_path / "model.safetensors").eval()(*inputs), y, rtol=0, atol=0)
+    other, _ = small(name, last_attention="softmax+bn(beta=0.5)" if name != "language_model" else "linear(elu1)")
+    other.load(tmp_path / "model.safetensors")
+    torch.testing.assert_close(other.eval()(*inputs), y, rtol=0, atol=0)
+    model.export_onnx(tmp_path / "model.onnx", *inputs)
+    assert (tmp_path / "model.onnx").stat().st_size > 1000
+
+
+def test_mistakes_are_named(tmp_path):
+    with pytest.raises(Exception, match="deit_tiny_patch16_224"):
+        saddle.models.make("deit_tyni_patch16_224")
+    with pytest.raises(Exception, match="classes"):
+        saddle.models.make("mvts", dims=3, max_len=4, clases=2)
+    model, _ = small("mvts")
+    path = tmp_path / "w.safetensors"
+    model.save(path)
+    with pytest.raises(Exception, match="blocks"):
+        small("vision_transformer")[0].load(path)
+    assert saddle.models.options("mvts")["width"][0] == "64"
+    assert "flowformer" in saddle.models.names()
+
+
+@pytest.mark.parametrize("more", [[], ["--distilled"]])
+def test_timm_weights_give_the_logits_of_an_independent_deit(more, tmp_path):
+    reference = pathlib.Path(__file__).parents[2] / "tests" / "vit" / "deit_reference.py"
+    weights, cases = tmp_path / "deit.safetensors", tmp_path / "cases.safetensors"
+    subprocess.run([sys.executable, str(reference), "--weights", str(weights), "--cases", str(cases), *more], check=True)
+    raw = cases.read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:8 + size])
+
+    def tensor(name):
+        begin, end = header[name]["data_offsets"]
+        kind = {"F32": torch.float32, "F64": torch.float64}[header[name]["dtype"]]
+        return torch.frombuffer(bytearray(raw[8 + size + begin:8 + size + end]), dtype=kind).reshape(header[name]["shape"])
+
+    name = "deit_tiny_distilled_patch16_224" if more else "deit_tiny_patch16_224"
+    expected = tensor("logits")
+    model = saddle.models.make(name, classes=expected.shape[1]).load(weights).eval()
+    with torch.no_grad():
+        found = model(tensor("images").float())
+    assert (found.double() - expected).abs().max() <= 1e-5 * expected.abs().max()
