@@ -3,6 +3,7 @@
 #pragma once
 
 #include <torch/nn/cloneable.h>
+#include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
@@ -58,6 +59,10 @@ class SADDLE_TORCH_API MultiheadAttentionImpl : public torch::nn::Cloneable<Mult
   Tensor in_proj_weight, in_proj_bias;
   Tensor q_proj_weight, k_proj_weight, v_proj_weight;
   torch::nn::Linear out_proj{nullptr};
+
+ protected:
+  FORWARD_HAS_DEFAULT_ARGS({3, torch::nn::AnyValue(Tensor())}, {4, torch::nn::AnyValue(true)},
+                           {5, torch::nn::AnyValue(Tensor())}, {6, torch::nn::AnyValue(true)})
 
  private:
   MultiheadWeights weights() const;

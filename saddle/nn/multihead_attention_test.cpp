@@ -222,5 +222,13 @@ TEST(MultiheadAttention, ReproducesGoldenLayers) {
   EXPECT_GE(layers, 4);
 }
 
+TEST(MultiheadAttention, IsCalledWithThreeArgumentsInsideAnyModule) {
+  MultiheadAttention layer(MultiheadAttentionOptions(8, 2).batch_first(true));
+  torch::nn::AnyModule any(layer);
+  const Tensor x = torch::randn({1, 3, 8});
+  EXPECT_TRUE(torch::equal(std::get<0>(any.forward<std::tuple<Tensor, Tensor>>(x, x, x)),
+                           std::get<0>(layer->forward(x, x, x))));
+}
+
 }  // namespace
 }  // namespace saddle::nn

@@ -94,9 +94,11 @@ INSTANTIATE_TEST_SUITE_P(Docs, Document, testing::ValuesIn(documents()), [](cons
   return name;
 });
 
-TEST(Examples, ReadmeShowsTheExample) {
-  const std::string program = read_file(source / "examples" / "attention.cpp");
-  EXPECT_NE(read_file(source / "README.md").find("```cpp\n" + program + "```"), std::string::npos);
+TEST(Examples, ReadmeShowsTheExamples) {
+  for (const char* name : {"attention.cpp", "torch_attention/main.cpp"}) {
+    const std::string program = read_file(source / "examples" / name);
+    EXPECT_NE(read_file(source / "README.md").find("```cpp\n" + program + "```"), std::string::npos) << name;
+  }
 }
 
 }  // namespace
