@@ -1,61 +1,18 @@
 // Whatever a file claims, reading it takes memory in proportion to its bytes, not to the numbers in it.
 #include <gtest/gtest.h>
-#include <malloc.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "saddle/base/error.hpp"
 #include "saddle/io/safetensors.hpp"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SADDLE_COUNTS_ALLOCATIONS 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SADDLE_COUNTS_ALLOCATIONS 0
-#endif
-#endif
-#ifndef SADDLE_COUNTS_ALLOCATIONS
-#define SADDLE_COUNTS_ALLOCATIONS 1
-#endif
+#include "tests/counted_allocations.hpp"
 
 #if SADDLE_COUNTS_ALLOCATIONS
 
-namespace {
-
-std::atomic<std::size_t> live{0}, peak{0}, largest{0};
-
-void raise(std::atomic<std::size_t>& maximum, std::size_t value) {
-  for (std::size_t seen = maximum; value > seen && !maximum.compare_exchange_weak(seen, value);) {
-  }
-}
-
-void* allocate(std::size_t size) {
-  raise(largest, size);
-  void* pointer = std::malloc(size);
-  if (pointer == nullptr) throw std::bad_alloc();
-  raise(peak, live += malloc_usable_size(pointer));
-  return pointer;
-}
-
-void release(void* pointer) {
-  if (pointer != nullptr) live -= malloc_usable_size(pointer);
-  std::free(pointer);
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) { return allocate(size); }
-void* operator new[](std::size_t size) { return allocate(size); }
-void operator delete(void* pointer) noexcept { release(pointer); }
-void operator delete[](void* pointer) noexcept { release(pointer); }
-void operator delete(void* pointer, std::size_t) noexcept { release(pointer); }
-void operator delete[](void* pointer, std::size_t) noexcept { release(pointer); }
-
 namespace saddle::io {
 namespace {
+
+using namespace allocations;
 
 std::vector<std::byte> file_of(const std::string& header, std::size_t data_size = 0) {
   std::vector<std::byte> bytes(8 + header.size() + data_size);

@@ -1,54 +1,15 @@
 // Point 12: what an implementation allocates stays below what it predicts.
 #include <gtest/gtest.h>
-#include <malloc.h>
-
-#include <atomic>
-#include <cstdlib>
-#include <new>
 
 #include "problem.hpp"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SADDLE_COUNTS_ALLOCATIONS 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SADDLE_COUNTS_ALLOCATIONS 0
-#endif
-#endif
-#ifndef SADDLE_COUNTS_ALLOCATIONS
-#define SADDLE_COUNTS_ALLOCATIONS 1
-#endif
+#include "tests/counted_allocations.hpp"
 
 #if SADDLE_COUNTS_ALLOCATIONS
 
-namespace {
-
-std::atomic<std::size_t> live{0}, peak{0};
-
-void* count(void* pointer) {
-  if (pointer == nullptr) throw std::bad_alloc();
-  const std::size_t now = live += malloc_usable_size(pointer);
-  for (std::size_t seen = peak; now > seen && !peak.compare_exchange_weak(seen, now);) {
-  }
-  return pointer;
-}
-
-void release(void* pointer) {
-  if (pointer != nullptr) live -= malloc_usable_size(pointer);
-  std::free(pointer);
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) { return count(std::malloc(size)); }
-void* operator new[](std::size_t size) { return count(std::malloc(size)); }
-void operator delete(void* pointer) noexcept { release(pointer); }
-void operator delete[](void* pointer) noexcept { release(pointer); }
-void operator delete(void* pointer, std::size_t) noexcept { release(pointer); }
-void operator delete[](void* pointer, std::size_t) noexcept { release(pointer); }
-
 namespace saddle::battery {
 namespace {
+
+using namespace allocations;
 
 std::size_t measured(const auto& work) {
   const std::size_t before = live;
