@@ -235,9 +235,10 @@ std::string to_html(const Report& report) {
              "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
              "content=\"width=device-width\"><title>saddle bench: {0}</title><style>{1}</style></head><body>"
              "<h1>saddle bench: {0}</h1><p>saddle {2} on {3}, {4} cores, {5} in use. Times are minima over interleaved "
-             "rounds; every row was compared with the double reference first.</p>",
+             "rounds{6}.</p>",
              escaped(report.suite), style, version(), escaped(cpu().brand.empty() ? "an unknown CPU" : cpu().brand),
-             cpu().cores, saddle::to_string(best_isa())) +
+             cpu().cores, saddle::to_string(best_isa()),
+             report.results.empty() ? "" : "; every attention was compared with the double reference first") +
          limits_table(report) + bars_table(report) + roofline(report) + scaling_in_tokens(report) +
          scaling_in_threads(report) + models_table(report) + rows_table(report) + "</body></html>\n";
 }
