@@ -13,7 +13,7 @@ namespace saddle::cli {
 
 // Exit codes of the program.
 struct Exit {
-  static constexpr int ok = 0, failed = 1, usage = 2, bad_data = 3, not_supported = 4;
+  static constexpr int ok = 0, failed = 1, usage = 2, bad_data = 3, not_supported = 4, interrupted = 130;
 };
 
 // The options that every command has.
@@ -52,6 +52,11 @@ Command explain_command();
 Command svr_command();
 Command bench_command();
 Command weights_command();
+Command compare_command();
+Command report_command();
+Command train_command();
+Command eval_command();
+Command predict_command();
 Command check_golden_command();
 Command doctor_command();
 Command version_command();

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "saddle/nn/pooled_input.hpp"
+#include "saddle/nn/taps.hpp"
 
 namespace saddle::nn {
 
@@ -96,9 +97,12 @@ Tensor attend_pooled(const primal::Attention& attention_value, Index H, const Pr
 
 AttentionOutputs multihead_attention(const primal::Attention& declared, Index heads, const MultiheadWeights& weights,
                                      const Tensor& query, const Tensor& key, const Tensor& value,
-                                     const AttentionInputs& rest, const Wanted& wanted, const LinearOptions& out) {
+                                     const AttentionInputs& rest, const Wanted& asked, const LinearOptions& out) {
   primal::Attention own = declared;
   own.residual.reset();
+  Taps* const taps = Taps::current();
+  Wanted wanted = asked;
+  wanted.weights = asked.weights || (taps != nullptr && taps->wants_weights());
   const Projections maps = projections_of(weights, heads);
   const Affine to_outputs{weights.out_proj_weight, weights.out_proj_bias};
   AttentionOutputs outputs;
@@ -116,6 +120,8 @@ AttentionOutputs multihead_attention(const primal::Attention& declared, Index he
     outputs = attention(own, inputs, wanted);
     y = join_heads(outputs.y);
   }
+  if (taps != nullptr)
+    taps->layers.push_back({split_heads(y, heads).detach(), outputs.weights, rest.key_mask, heads});
   LinearOptions last = out;
   if (declared.residual) last.residual = out.residual.defined() ? out.residual + query : query;
   outputs.y = to_outputs(y, last);

@@ -53,7 +53,7 @@ void expect_near(const std::vector<float>& found, Index rows, Index columns, Ind
 
 template <class Input, class T>
 void check_layer(const Layer& layer, const Input& x, const Input& dy, PackedWeight<T> packed) {
-  const auto [M, I, O] = std::tuple(layer.M, layer.I, layer.O);
+  const Index M = layer.M, I = layer.I, O = layer.O;
   std::vector<float> y(layer.dy.size()), pre(y.size()), dx(layer.x.size()), dw(layer.w.size()), db(layer.b.size());
   packed.pack(Side::output, {layer.w.data(), I}, O, I);
   multiply(x, M, packed, Finish<float>{layer.b.data(), {}, {pre.data(), O}, {y.data(), O}, Activation::gelu});

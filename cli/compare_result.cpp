@@ -1,0 +1,240 @@
+#include "compare_result.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
+
+#include "saddle/base/error.hpp"
+#include "saddle/base/text.hpp"
+
+namespace saddle::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Entry {
+  const report::Run* run;
+  Json result;
+};
+
+std::optional<double> value_of(const Json& result, const Figure& figure) {
+  const Json* at = &result;
+  for (const std::string& key : figure.path) {
+    if (!at->is_object() || !at->contains(key)) return {};
+    at = &(*at)[key];
+  }
+  if (at->is_number()) return at->get<double>();
+  if (!at->is_array() || at->empty()) return {};
+  double sum = 0;
+  for (const Json& layer : *at) sum += layer.at("mean").get<double>();
+  return sum / static_cast<double>(at->size());
+}
+
+template <class T>
+void add_new(std::vector<T>& list, const T& item) {
+  if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
+}
+
+void refuse_repeated_cells(const std::vector<Entry>& entries) {
+  std::map<std::tuple<std::string, std::string, std::string, Index>, const report::Run*> seen;
+  for (const Entry& entry : entries) {
+    const report::Run& run = *entry.run;
+    const auto [at, is_new] = seen.try_emplace({run.data, run.protocol, run.label, run.seed}, &run);
+    if (!is_new)
+      throw InvalidArgument(fmt::format("two runs are {}, {}, seed {}: {} and {}", run.data, run.label, run.seed,
+                                        at->second->name, run.name),
+                            "name folders in which every seed stands once");
+  }
+}
+
+ComparedAttention summarise(const std::string& label, const std::vector<const Entry*>& entries) {
+  ComparedAttention row{label, {}, {}, {}};
+  for (const Entry* entry : entries) row.seeds.push_back(entry->run->seed);
+  std::sort(row.seeds.begin(), row.seeds.end());
+  for (const Figure& figure : figures()) {
+    std::vector<double> values;
+    for (const Entry* entry : entries)
+      if (const auto value = value_of(entry->result, figure)) values.push_back(*value);
+    row.figures.push_back(values.empty() ? std::nullopt : std::optional(eval::spread(values)));
+  }
+  return row;
+}
+
+// Accuracy minus that of the baseline under the same seed.
+std::optional<eval::Spread> paired_difference(const std::vector<const Entry*>& entries,
+                                              const std::vector<const Entry*>& baseline) {
+  std::vector<double> differences;
+  for (const Entry* entry : entries)
+    for (const Entry* other : baseline)
+      if (entry->run->seed == other->run->seed)
+        differences.push_back(*value_of(entry->result, figures().front()) -
+                              *value_of(other->result, figures().front()));
+  return differences.empty() ? std::nullopt : std::optional(eval::spread(differences));
+}
+
+// What should be the same in all runs of a data set, or the comparison is of something else.
+void note_differences(const std::vector<const Entry*>& entries, const std::string& data,
+                      std::vector<std::string>& notes) {
+  const auto differ = [&](const char* what, const auto& text_of, const char* consequence = "") {
+    std::set<std::string> values;
+    for (const Entry* entry : entries)
+      if (const std::string text = text_of(*entry); !text.empty()) values.insert(text);
+    if (values.size() > 1)
+      notes.push_back(fmt::format("runs on {} differ in {}: {}{}", data, what, join(values), consequence));
+  };
+  const auto figure = [](const char* key) {
+    return [key](const Entry& entry) { return entry.result.contains(key) ? entry.result[key].dump() : ""; };
+  };
+  differ("the model", [](const Entry& entry) { return entry.run->model; });
+  differ("options of the model", [](const Entry& entry) { return entry.run->options; });
+  differ("precision", [](const Entry& entry) { return entry.run->precision; });
+  differ("threads", figure("threads"), "; rates are not comparable");
+  differ("samples", figure("samples"));
+  // Early stopping ends runs at different epochs as a matter of course.
+  differ("epochs", [](const Entry& entry) {
+    return entry.result.value("stopped", "epochs") == "epochs" && entry.result.contains("epochs")
+               ? entry.result["epochs"].dump()
+               : "";
+  });
+}
+
+// The same accuracies added up in another order must stay a tie.
+double as_score(double mean) { return std::round(mean * 1e12) / 1e12; }
+
+// Mean accuracies of the data sets that have all of the attentions.
+eval::Scores complete_scores(CompareResult& result) {
+  eval::Scores scores;
+  for (const ComparedData& data : result.data) {
+    std::vector<double> row;
+    for (const std::string& label : result.labels)
+      for (const ComparedAttention& attention : data.attentions)
+        if (attention.label == label) row.push_back(as_score(attention.figures.front()->mean));
+    if (row.size() == result.labels.size()) {
+      scores.push_back(std::move(row));
+      result.ranked.push_back(data.data);
+    } else {
+      result.notes.push_back(fmt::format("{} is left out of the ranks: not every attention was run on it", data.data));
+    }
+  }
+  return scores;
+}
+
+void add_statistics(CompareResult& result, eval::Posthoc posthoc, double alpha) {
+  if (result.data.size() < 2 || result.labels.size() < 2) return;
+  for (const ComparedData& data : result.data)
+    if (data.protocol != result.data.front().protocol) {
+      result.notes.emplace_back("there are no ranks: runs of two protocols are not comparable");
+      return;
+    }
+  const eval::Scores scores = complete_scores(result);
+  if (scores.size() >= 2) result.statistics = eval::compare(scores, posthoc, alpha);
+}
+
+}  // namespace
+
+const std::vector<Figure>& figures() {
+  using Form = Figure::Form;
+  static const std::vector<Figure> list{
+      {"accuracy", "accuracy", Form::share, {"test", "accuracy"}},
+      {"last_accuracy", "last epoch", Form::share, {"last", "accuracy"}},
+      {"parameters", "parameters", Form::count, {"parameters"}},
+      {"multiply_adds", "mult-adds", Form::count, {"multiply_adds"}},
+      {"train_samples_per_second", "train /s", Form::rate, {"train_samples_per_second"}},
+      {"inference_samples_per_second", "infer /s", Form::rate, {"inference_samples_per_second"}},
+      {"train_seconds", "train", Form::seconds, {"train_seconds"}},
+      {"peak_memory_bytes", "memory", Form::bytes, {"peak_memory_bytes"}},
+      {"head_distance", "head dist.", Form::number, {"head_distance", "test"}}};
+  return list;
+}
+
+CompareResult compare_runs(const std::vector<report::Run>& runs, const std::vector<std::string>& order,
+                           const std::string& baseline, eval::Posthoc posthoc, double alpha) {
+  CompareResult result;
+  std::vector<Entry> entries;
+  for (const report::Run& run : runs) {
+    if (run.finished)
+      entries.push_back({&run, Json::parse(run.result)});
+    else
+      result.notes.push_back(fmt::format("{} is not finished and left out", run.name));
+  }
+  if (entries.empty()) throw InvalidArgument("no run is finished", "finish them with saddle train --resume");
+  refuse_repeated_cells(entries);
+
+  std::vector<std::pair<std::string, std::string>> groups;
+  std::vector<std::string> present;
+  for (const Entry& entry : entries) {
+    add_new(groups, {entry.run->data, entry.run->protocol});
+    add_new(present, entry.run->label);
+  }
+  for (const std::string& label : order)
+    if (std::find(present.begin(), present.end(), label) != present.end()) add_new(result.labels, label);
+  for (const std::string& label : present) add_new(result.labels, label);
+  result.baseline = baseline.empty() ? result.labels.front() : baseline;
+  if (std::find(present.begin(), present.end(), result.baseline) == present.end())
+    throw InvalidArgument(fmt::format("--baseline '{}': no run has this attention, found {}", baseline, join(present)),
+                          "give it as it is written here");
+
+  for (const auto& [data, protocol] : groups) {
+    std::map<std::string, std::vector<const Entry*>> by_label;
+    std::vector<const Entry*> all;
+    for (const Entry& entry : entries)
+      if (entry.run->data == data && entry.run->protocol == protocol) {
+        by_label[entry.run->label].push_back(&entry);
+        all.push_back(&entry);
+      }
+    ComparedData group{data, protocol, {}};
+    for (const std::string& label : result.labels) {
+      const auto found = by_label.find(label);
+      if (found == by_label.end()) continue;
+      group.attentions.push_back(summarise(label, found->second));
+      if (label != result.baseline)
+        group.attentions.back().difference = paired_difference(found->second, by_label[result.baseline]);
+    }
+    note_differences(all, data, result.notes);
+    result.data.push_back(std::move(group));
+  }
+  add_statistics(result, posthoc, alpha);
+  return result;
+}
+
+Json statistics_json(const CompareResult& result) {
+  if (!result.statistics) return nullptr;
+  const eval::Comparison& found = *result.statistics;
+  const bool nemenyi = found.posthoc == eval::Posthoc::nemenyi;
+  Json ranks = Json::array(), groups = Json::array(), pairs = Json::array();
+  for (std::size_t i = 0; i < result.labels.size(); ++i)
+    ranks.push_back({{"name", result.labels[i]}, {"rank", found.ranks[i]}});
+  for (const auto& clique : found.cliques) {
+    Json names = Json::array();
+    for (const std::size_t i : clique) names.push_back(result.labels[i]);
+    groups.push_back(names);
+  }
+  for (const eval::PairResult& pair : found.pairs)
+    pairs.push_back({{"a", result.labels[pair.a]},
+                     {"b", result.labels[pair.b]},
+                     {"p", pair.p},
+                     {"holm", pair.adjusted},
+                     {"win", pair.wins.win},
+                     {"draw", pair.wins.draw},
+                     {"loss", pair.wins.loss}});
+  Json document{{"test", nemenyi ? "nemenyi" : "wilcoxon-holm"},
+                {"alpha", found.alpha},
+                {"data", result.ranked},
+                {"ranks", ranks},
+                {"cliques", groups},
+                {"p_values", pairs}};
+  if (found.friedman) {
+    document["friedman_statistic"] = found.friedman->statistic;
+    document["friedman_p"] = found.friedman->p;
+  }
+  if (found.critical_difference) document["critical_difference"] = *found.critical_difference;
+  return document;
+}
+
+}  // namespace saddle::cli

@@ -1,0 +1,38 @@
+// saddle without libtorch: training commands go to the program beside it, with the same words.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "saddle/base/error.hpp"
+#include "training.hpp"
+
+namespace saddle::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void hand_over() {
+  std::ifstream in("/proc/self/cmdline", std::ios::binary);
+  std::string all((std::istreambuf_iterator<char>(in)), {});
+  const fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / "saddle-torch";
+  std::vector<char*> words;
+  for (std::size_t at = 0; at < all.size(); at += std::strlen(all.data() + at) + 1) words.push_back(all.data() + at);
+  words.push_back(nullptr);
+  ::execv(program.c_str(), words.data());
+  throw NotSupported(fmt::format("cannot start {}: {}", program.string(), std::strerror(errno)), {},
+                     "this saddle was built without libtorch: build with -DSADDLE_TORCH=ON to train");
+}
+
+}  // namespace
+
+int run_train(const TrainArguments&, const Context&) { hand_over(); }
+int run_eval(const EvalArguments&, const Context&) { hand_over(); }
+int run_predict(const PredictArguments&, const Context&) { hand_over(); }
+
+}  // namespace saddle::cli

@@ -1,0 +1,15 @@
+// The commands of saddle that need libtorch. Users call them through saddle.
+#include <algorithm>
+
+#include "output.hpp"
+#include "parser.hpp"
+#include "saddle/base/memory.hpp"
+
+int main(int argc, char** argv) {
+  using namespace saddle::cli;
+  saddle::keep_large_blocks();
+  prepare_output();
+  const Command root{
+      "saddle", "Training commands of saddle.", {}, {}, nullptr, {train_command(), eval_command(), predict_command()}};
+  return run(root, {argv + std::min(1, argc), argv + argc});
+}

@@ -1,0 +1,164 @@
+// saddle train: settings from all sides, one process or several, exit codes.
+#include <fmt/format.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "launch.hpp"
+#include "output.hpp"
+#include "saddle/base/error.hpp"
+#include "saddle/base/log.hpp"
+#include "saddle/base/parallel.hpp"
+#include "saddle/base/text.hpp"
+#include "saddle/train/training.hpp"
+#include "training.hpp"
+
+namespace saddle::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::atomic<int> signals{0};
+
+// The first one asks for a checkpoint, the second one ends the process at once.
+void on_signal(int signal) {
+  if (++signals > 1) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+}
+
+run::Settings settings_of(const TrainArguments& arguments) {
+  std::vector<run::Given> given;
+  const auto add = [&](std::vector<run::Given> more) { given.insert(given.end(), more.begin(), more.end()); };
+  if (arguments.resume && run::has_run(arguments.out))
+    add(run::read_settings((fs::path(arguments.out) / "config.toml").string()));
+  if (!arguments.config.empty()) add(run::read_settings(arguments.config));
+  add(run::settings_of_environment());
+  for (const std::string& text : arguments.assignments) add({run::parse_assignment(text)});
+  for (const auto& [key, value] : arguments.settings)
+    if (!value.empty()) add({{key, value, "flag"}});
+  if (!arguments.model.empty()) add({{"model.name", arguments.model, "flag --model"}});
+  if (!arguments.attention.empty()) add({{"model.attention", join(arguments.attention, ","), "flag --attention"}});
+  if (!arguments.last.empty()) add({{"model.last_attention", arguments.last, "flag --last"}});
+  return run::resolve(given);
+}
+
+// Letters, digits and a few signs of a text; what else there is becomes one dash.
+std::string file_name(const std::string& text) {
+  std::string name;
+  for (const char c : text) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '=';
+    if (plain) {
+      name += c;
+    } else if (!name.empty() && name.back() != '-') {
+      name += '-';
+    }
+  }
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  return name;
+}
+
+std::string default_folder(const run::Settings& settings) {
+  const auto attention = settings.model_options.find("attention");
+  return fmt::format("runs/{}-{}-{}", file_name(fs::path(settings.data.name).stem().string()),
+                     attention == settings.model_options.end() ? "softmax" : file_name(attention->second),
+                     settings.train.seed);
+}
+
+std::string command_line() {
+  std::ifstream in("/proc/self/cmdline", std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  while (!text.empty() && text.back() == '\0') text.pop_back();
+  std::replace(text.begin(), text.end(), '\0', ' ');
+  return text;
+}
+
+void print_result(const fs::path& folder, const Context& context) {
+  std::ifstream in(folder / "result.json");
+  const Json result = Json::parse(in);
+  if (context.json) {
+    Json document = result;
+    document.erase("schema");
+    document["folder"] = folder.string();
+    print_json("saddle.train/1", document);
+    return;
+  }
+  const auto percent = [](const Json& score) {
+    return fmt::format("{:.2f} %", 100 * score.at("accuracy").get<double>());
+  };
+  std::string text;
+  if (result.contains("test")) {
+    text += fmt::format("test accuracy {} of {} samples, epoch {} chosen by {}\n", percent(result["test"]),
+                        result["test"]["count"].get<Index>(), result["best_epoch"].dump(),
+                        result["protocol"] == "paper"   ? "the TEST split itself (protocol paper: too good)"
+                        : result.contains("validation") ? fmt::format("validation ({})", percent(result["validation"]))
+                                                        : "nothing: it is the last");
+    if (result["protocol"] == "paper") text += fmt::format("last epoch {}\n", percent(result["last"]));
+  } else {
+    text += fmt::format("validation accuracy {}; there is no test split\n",
+                        result.contains("validation") ? percent(result["validation"]) : "unknown");
+  }
+  text +=
+      fmt::format("{} parameters, {} multiply-adds a sample, trained in {} ({:.4g} samples/s), {} peak memory\n",
+                  count_text(result["parameters"].get<double>()), count_text(result["multiply_adds"].get<double>()),
+                  seconds_text(result["train_seconds"].get<double>()), result["train_samples_per_second"].get<double>(),
+                  bytes_text(result["peak_memory_bytes"].get<double>()));
+  print(text + fmt::format("{}\n", (folder / "report.html").string()));
+}
+
+}  // namespace
+
+int run_train(const TrainArguments& given, const Context& context) {
+  TrainArguments arguments = given;
+  if (arguments.resume && arguments.out.empty())
+    throw InvalidArgument("--resume needs --out, the folder of the run to go on with");
+  if (arguments.resume && arguments.force)
+    throw InvalidArgument("--resume goes on with a run, --force replaces it: give one of them");
+  run::Settings settings = settings_of(arguments);
+  if (arguments.print_config) {
+    print(run::to_toml(train::complete(settings), true));
+    return Exit::ok;
+  }
+  if (arguments.out.empty()) arguments.out = default_folder(settings);
+  if (arguments.resume && run::is_finished(arguments.out) && arguments.allowed.empty()) {
+    print_result(arguments.out, context);
+    return Exit::ok;
+  }
+  const bool worker = is_worker();
+  if (settings.train.workers > 1 && !worker) return launch(settings.train.workers);
+
+  const Index local = worker ? local_workers() : 1;
+  const int count = settings.train.threads > 0 ? static_cast<int>(settings.train.threads)
+                                               : std::max(1, threads() / static_cast<int>(local));
+  set_threads(count);
+  torch::set_num_threads(count);
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+  train::Group group = train::Group::of_environment(worker_timeout());
+  train::RunOptions options;
+  options.out = arguments.out;
+  options.open = arguments.resume  ? run::Folder::Open::resume
+                 : arguments.force ? run::Folder::Open::replace
+                                   : run::Folder::Open::fresh;
+  options.allowed = arguments.allowed;
+  options.command = command_line();
+  options.quiet = context.quiet;
+  options.interrupted = [] { return signals.load() > 0; };
+  try {
+    if (train::train(settings, options, group) == train::Ended::interrupted) return Exit::interrupted;
+  } catch (const train::WorkerLost& error) {
+    throw Error(error.what(), fmt::format("start the workers again with --resume --out {}", arguments.out));
+  }
+  if (group.leads()) print_result(arguments.out, context);
+  return Exit::ok;
+}
+
+}  // namespace saddle::cli

@@ -1,0 +1,33 @@
+// The commands that need libtorch: what they take. They are carried out by the program saddle-torch; saddle itself
+// hands them over.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "command.hpp"
+
+namespace saddle::cli {
+
+struct TrainArguments {
+  std::map<std::string, std::string> settings;  // by key, "train.lr"; empty text: not given
+  std::vector<std::string> attention, assignments, allowed;
+  std::string model, last, config, out;
+  bool resume = false, force = false, print_config = false;
+};
+
+struct EvalArguments {
+  std::string run, data, folder, test, target;
+};
+
+struct PredictArguments {
+  std::string run, file, out;
+};
+
+// In saddle these replace the process by saddle-torch with the same words; there they do the work.
+int run_train(const TrainArguments& arguments, const Context& context);
+int run_eval(const EvalArguments& arguments, const Context& context);
+int run_predict(const PredictArguments& arguments, const Context& context);
+
+}  // namespace saddle::cli

@@ -1,0 +1,72 @@
+#include "saddle/data/description_json.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace saddle::data {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+struct KindWord {
+  Kind kind;
+  const char* word;
+};
+constexpr KindWord words[] = {{Kind::series, "series"},
+                              {Kind::image, "image"},
+                              {Kind::tokens, "tokens"},
+                              {Kind::pair, "pair"},
+                              {Kind::events, "events"}};
+
+}  // namespace
+
+const char* word_for(Kind kind) {
+  for (const KindWord& each : words)
+    if (each.kind == kind) return each.word;
+  return "unknown";
+}
+
+Json to_json(const Description& d) {
+  return {{"name", d.name},
+          {"kind", word_for(d.kind)},
+          {"channels", d.channels},
+          {"rows", d.rows},
+          {"columns", d.columns},
+          {"vocabulary", d.vocabulary},
+          {"min_length", d.min_length},
+          {"max_length", d.max_length},
+          {"classes", d.classes},
+          {"channel_names", d.channel_names},
+          {"token_names", d.token_names},
+          {"checksum", d.checksum}};
+}
+
+Json to_json(const Scaling& scaling) { return {{"mean", scaling.mean}, {"deviation", scaling.deviation}}; }
+
+Description description_from_json(const Json& json) {
+  Description d;
+  d.name = json.at("name");
+  const std::string kind = json.at("kind");
+  for (const KindWord& each : words)
+    if (each.word == kind) d.kind = each.kind;
+  d.channels = json.at("channels");
+  d.rows = json.at("rows");
+  d.columns = json.at("columns");
+  d.vocabulary = json.at("vocabulary");
+  d.min_length = json.at("min_length");
+  d.max_length = json.at("max_length");
+  d.classes = json.at("classes").get<std::vector<std::string>>();
+  d.channel_names = json.at("channel_names").get<std::vector<std::string>>();
+  d.token_names = json.at("token_names").get<std::vector<std::string>>();
+  d.checksum = json.at("checksum");
+  return d;
+}
+
+Scaling scaling_from_json(const Json& json) {
+  Scaling scaling;
+  scaling.mean = json.at("mean").get<std::vector<double>>();
+  scaling.deviation = json.at("deviation").get<std::vector<double>>();
+  return scaling;
+}
+
+}  // namespace saddle::data

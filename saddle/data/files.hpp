@@ -1,0 +1,38 @@
+// Which files a data set consists of: where they are looked for, how they are read, which ones belong together.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "saddle/data/find.hpp"
+
+namespace saddle::data {
+
+enum class Format { ts, table, idx, listops, bytes, pairs, tokens };
+
+// The folders that are searched for a name, those that exist, in order. Throws InvalidArgument if the one that was
+// asked for does not exist.
+std::vector<std::filesystem::path> places(const Where& where);
+
+// The file itself, or the one with .gz behind its name.
+std::optional<std::filesystem::path> packed_or_not(const std::filesystem::path& file);
+
+// From the name and, if that leaves it open, the first line. Throws InvalidArgument if the name says nothing.
+Format format_of(const std::filesystem::path& file, const Where& where);
+
+// Another part of the same data set: X_TEST.ts for X_TRAIN.ts, t10k-images-.. for train-images-.., packed or not.
+std::optional<std::filesystem::path> sibling(const std::filesystem::path& file, const std::string& split);
+
+// Reads a file; `like` is the training split's description when the file is not the training split.
+DatasetPtr read_file(const std::filesystem::path& file, Format format, Description description, const Where& where,
+                     const Description* like = nullptr, bool labels_required = true);
+
+// The task whose training split, or all samples, are in this file.
+Task task_of_file(const std::filesystem::path& file, const Where& where);
+// The task in a folder: X_TRAIN.ts, train.csv, the four files of MNIST, or its only data file.
+Task task_of_folder(const std::filesystem::path& folder, const Where& where);
+// The training file in it, if there is exactly one; the names of the files to choose from go to `candidates`.
+std::optional<std::filesystem::path> training_file(const std::filesystem::path& folder,
+                                                   std::vector<std::string>& candidates);
+
+}  // namespace saddle::data

@@ -1,0 +1,148 @@
+#include "saddle/data/find.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "saddle/base/error.hpp"
+#include "saddle/base/text.hpp"
+#include "saddle/data/catalogue.hpp"
+#include "saddle/data/files.hpp"
+#if __has_include("saddle/data/generate/generate.hpp")
+#include "saddle/data/generate/generate.hpp"
+#define SADDLE_HAS_GENERATORS 1
+#endif
+
+namespace saddle::data {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool same_name(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
+    return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));
+  });
+}
+
+#ifdef SADDLE_HAS_GENERATORS
+std::vector<Entry> generated_entries() {
+  std::vector<Entry> entries;
+  for (const Generator& generator : generators())
+    entries.push_back({generator.name, generator.summary, generator.kind, true, "generated"});
+  return entries;
+}
+#else
+std::vector<Entry> generated_entries() { return {}; }
+Task generated(const std::string& text) { throw InvalidArgument("no generator is built in: " + text); }
+#endif
+
+bool is_generator(const std::string& name) {
+  const auto entries = generated_entries();
+  return std::any_of(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.name == name; });
+}
+
+// The folder of this name in the places; the case of letters counts only if two differ in nothing else.
+std::optional<fs::path> find_folder(const std::string& name, const Where& where) {
+  for (const fs::path& place : places(where)) {
+    if (fs::is_directory(place / name)) return place / name;
+    for (const auto& entry : fs::directory_iterator(place))
+      if (entry.is_directory() && same_name(entry.path().filename().string(), name)) return entry.path();
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void not_found(const std::string& name, const Where& where) {
+  std::vector<std::string> searched, known;
+  for (const fs::path& place : places(where)) searched.push_back(place.string());
+  for (const Entry& entry : list_tasks(where)) known.push_back(entry.name);
+  const std::string close = nearest(name, known);
+  throw InvalidArgument(
+      fmt::format("there is no data set '{}'; searched {}", name,
+                  searched.empty()
+                      ? "no folder: neither --data-dir nor $SADDLE_DATA is set, ../shared/data is not there"
+                      : join(searched)),
+      close.empty() ? "name a data set of 'saddle data list', a file or a folder"
+                    : fmt::format("did you mean '{}'?", close));
+}
+
+bool looks_like_path(const std::string& name) {
+  return name.find('/') != std::string::npos || fs::is_regular_file(name) || fs::path(name).has_extension();
+}
+
+Task task_of_path(const std::string& name, const Where& where) {
+  fs::path path = name;
+  for (const fs::path& place : places(where))
+    if (!fs::exists(path) && path.is_relative() && fs::exists(place / name)) path = place / name;
+  if (fs::is_directory(path)) return task_of_folder(path, where);
+  if (!fs::exists(path)) {
+    if (name.find('/') == std::string::npos) not_found(name, where);
+    throw IoError(fmt::format("cannot read {}: there is no such file or folder", name));
+  }
+  return task_of_file(path, where);
+}
+
+}  // namespace
+
+Task find_task(const std::string& name, const Where& where) {
+  if (name.empty())
+    throw InvalidArgument("no data set was named", "name a data set of 'saddle data list', a file or a folder");
+  if (const std::size_t bracket = name.find('('); bracket != std::string::npos && is_generator(name.substr(0, bracket)))
+    return generated(name);
+  for (const Known& known : catalogue()) {
+    if (!same_name(known.name, name)) continue;
+    if (const auto folder = folder_of(known, where)) return known.open(*folder, where);
+    if (is_generator(name)) return generated(name);
+    throw InvalidArgument(fmt::format("the files of '{}' were not found", name),
+                          known.hint + ", or say where with --data-dir");
+  }
+  if (looks_like_path(name)) return task_of_path(name, where);
+  if (const auto folder = find_folder(name, where)) return task_of_folder(*folder, where);
+  if (is_generator(name)) return generated(name);
+  if (fs::is_directory(name)) return task_of_folder(name, where);
+  not_found(name, where);
+}
+
+std::vector<Entry> list_tasks(const Where& where) {
+  std::vector<Entry> entries;
+  const auto listed = [&](const std::string& name) {
+    return std::any_of(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.name == name; });
+  };
+  for (const Known& known : catalogue()) {
+    const auto folder = folder_of(known, where);
+    entries.push_back({known.name, known.summary, known.kind, folder.has_value(), folder ? folder->string() : ""});
+  }
+  for (const fs::path& place : places(where))
+    for (const auto& entry : fs::directory_iterator(place)) {
+      std::vector<std::string> candidates;
+      const std::string name = entry.path().filename().string();
+      if (!entry.is_directory() || listed(name)) continue;
+      const auto file = training_file(entry.path(), candidates);
+      if (!file) continue;
+      const Format format = format_of(*file, where);
+      const Kind kind = format == Format::idx ? Kind::image : Kind::series;
+      entries.push_back({name,
+                         format == Format::ts    ? "time series"
+                         : format == Format::idx ? "images"
+                                                 : "table",
+                         kind, true, entry.path().string()});
+    }
+  for (Entry& entry : generated_entries()) {
+    const auto known =
+        std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.name == entry.name; });
+    if (known == entries.end())
+      entries.push_back(std::move(entry));
+    else if (!known->found)
+      *known = std::move(entry);
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
+  return entries;
+}
+
+DatasetPtr open_samples(const std::string& file, const Description& like, const Where& where) {
+  const Format format = format_of(file, where);
+  return read_file(file, format, {.name = like.name, .split = "all"}, where, &like, false);
+}
+
+}  // namespace saddle::data

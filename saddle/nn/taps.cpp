@@ -1,0 +1,32 @@
+#include "saddle/nn/taps.hpp"
+
+namespace saddle::nn {
+
+namespace {
+
+thread_local Taps* current_taps = nullptr;
+
+}  // namespace
+
+Taps::Taps(bool weights) : weights_(weights), before_(current_taps) { current_taps = this; }
+Taps::~Taps() { current_taps = before_; }
+Taps* Taps::current() { return current_taps; }
+
+HeadDistance head_distance(const Tensor& heads, const Tensor& token_mask) {
+  const Tensor y = heads.detach().to(torch::kFloat64);
+  const Index H = y.size(1);
+  double sum = 0, squares = 0, count = 0;
+  for (Index s = 0; s < H; ++s)
+    for (Index t = s + 1; t < H; ++t) {
+      Tensor distance = (y.select(1, s) - y.select(1, t)).norm(2, -1);  // [B,N]
+      if (token_mask.defined()) distance = distance.masked_select(token_mask);
+      sum += distance.sum().item<double>();
+      squares += distance.square().sum().item<double>();
+      count += static_cast<double>(distance.numel());
+    }
+  if (count == 0) return {};
+  const double mean = sum / count;
+  return {mean, std::sqrt(std::max(0.0, squares / count - mean * mean))};
+}
+
+}  // namespace saddle::nn

@@ -1,0 +1,44 @@
+// Looking inside attention layers while a model runs, without a change to it.
+#pragma once
+
+#include <vector>
+
+#include "saddle/nn/attention.hpp"
+
+namespace saddle::nn {
+
+// What one attention layer did.
+struct Tapped {
+  Tensor heads;     // [B,H,N,E], outputs of the heads before the output projection
+  Tensor weights;   // [B,H,N,K], if wanted: keys of a head behind its K-th are 0
+  Tensor key_mask;  // [B,M], undefined if all exist
+  Index head_count = 0;
+};
+
+// While one lives, every multi-head attention of this thread leaves a record, in the order in which they run.
+class SADDLE_TORCH_API Taps {
+ public:
+  explicit Taps(bool weights);
+  ~Taps();
+  Taps(const Taps&) = delete;
+  Taps& operator=(const Taps&) = delete;
+
+  std::vector<Tapped> layers;
+
+  bool wants_weights() const { return weights_; }
+  // The one of this thread, if any.
+  static Taps* current();
+
+ private:
+  bool weights_;
+  Taps* before_;
+};
+
+// Mean and standard deviation over pairs of heads, samples and tokens of |y_s - y_t|, the distance between the outputs
+// of two heads; tokens that do not exist are left out where token_mask [B,N] says so.
+struct HeadDistance {
+  double mean = 0, deviation = 0;
+};
+SADDLE_TORCH_API HeadDistance head_distance(const Tensor& heads, const Tensor& token_mask = {});
+
+}  // namespace saddle::nn

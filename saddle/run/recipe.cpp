@@ -1,0 +1,68 @@
+// What follows from the kind of data where nothing was said.
+#include <fmt/format.h>
+
+#include "saddle/run/settings.hpp"
+
+namespace saddle::run {
+
+namespace {
+
+// The smallest patch that makes at most 64 tokens of an image and divides it.
+Index patch_of(Index rows, Index columns) {
+  for (Index patch = 1; patch < std::min(rows, columns); ++patch)
+    if (rows % patch == 0 && columns % patch == 0 && (rows / patch) * (columns / patch) <= 64) return patch;
+  return 1;
+}
+
+std::vector<Given> recipe(const data::Description& data) {
+  switch (data.kind) {
+    case data::Kind::image:
+      return {{"model.name", "vision_transformer", ""},
+              {"model.patch", std::to_string(patch_of(data.rows, data.columns)), ""},
+              {"model.width", "64", ""},
+              {"model.heads", "4", ""},
+              {"model.depth", "4", ""},
+              {"train.optimizer", "adamw", ""},
+              {"train.weight_decay", "0.05", ""},
+              {"train.schedule", "cosine", ""},
+              {"train.warmup", "0.05", ""},
+              {"train.batch", "128", ""},
+              {"train.epochs", "20", ""}};
+    case data::Kind::tokens:
+    case data::Kind::pair:
+      return {{"model.name", "sequence_classifier", ""},
+              {"train.optimizer", "adamw", ""},
+              {"train.eps", "1e-6", ""},
+              {"train.schedule", "one_cycle", ""},
+              {"train.warmup", "0.2", ""},
+              {"train.batch", "32", ""},
+              {"train.epochs", "20", ""}};
+    default:
+      return {{"model.name", "flowformer", ""}, {"model.width", "64", ""}, {"model.hidden", "256", ""},
+              {"model.heads", "8", ""},         {"model.depth", "2", ""},  {"train.optimizer", "radam", ""},
+              {"train.clip", "4", ""}};
+  }
+}
+
+const char* word_for(data::Kind kind) {
+  switch (kind) {
+    case data::Kind::image: return "images";
+    case data::Kind::tokens: return "tokens";
+    case data::Kind::pair: return "pairs";
+    default: return "series";
+  }
+}
+
+}  // namespace
+
+void apply_recipe(Settings& settings, const data::Description& data) {
+  // Sizes belong to the recipe's model: one that was named brings its own.
+  const bool own_model = settings.origins.count("model.name") == 0;
+  for (Given given : recipe(data)) {
+    if (settings.origins.count(given.key) != 0 || (given.key.starts_with("model.") && !own_model)) continue;
+    given.origin = fmt::format("recipe for {}", word_for(data.kind));
+    put(settings, given);
+  }
+}
+
+}  // namespace saddle::run
