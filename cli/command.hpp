@@ -52,6 +52,7 @@ Command explain_command();
 Command svr_command();
 Command bench_command();
 Command weights_command();
+Command data_command();
 Command compare_command();
 Command report_command();
 Command train_command();

@@ -187,14 +187,14 @@ Command compare_command() {
   const auto o = std::make_shared<CompareOptions>();
   const std::string cells =
       "saddle compare --attention softmax --attention softmax+bn --seeds 0,1 "
-      "--data examples/data/waves --out runs";
+      "--data examples/data/waves --out comparison";
   return {
       "compare",
       "Train attentions on data sets with several seeds, one run each, or take runs that exist; print accuracy, cost "
       "and what the difference is worth. Options of saddle train follow after --. Run again, it goes on where it "
       "stopped.",
       {{"two attentions, two seeds each, trained for one epoch", cells + " -- --epochs 1"},
-       {"the same runs again, for scripts and a paper", "saddle compare runs --json --latex table.tex"}},
+       {"the same runs again, for scripts and a paper", "saddle compare comparison --json --latex table.tex"}},
       {{"words", "", "folders with runs, at any depth; with --attention, after --, options of saddle train", &o->words},
        {"--attention", "TEXT", "an attention to train; may be given more than once. 'a / b' is one per layer",
         &o->attention},

@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 struct Entry {
   const report::Run* run;
-  Json result;
+  Json result, options;
 };
 
 std::optional<double> value_of(const Json& result, const Figure& figure) {
@@ -81,7 +81,7 @@ std::optional<eval::Spread> paired_difference(const std::vector<const Entry*>& e
 // What should be the same in all runs of a data set, or the comparison is of something else.
 void note_differences(const std::vector<const Entry*>& entries, const std::string& data,
                       std::vector<std::string>& notes) {
-  const auto differ = [&](const char* what, const auto& text_of, const char* consequence = "") {
+  const auto differ = [&](const std::string& what, const auto& text_of, const char* consequence = "") {
     std::set<std::string> values;
     for (const Entry* entry : entries)
       if (const std::string text = text_of(*entry); !text.empty()) values.insert(text);
@@ -92,10 +92,21 @@ void note_differences(const std::vector<const Entry*>& entries, const std::strin
     return [key](const Entry& entry) { return entry.result.contains(key) ? entry.result[key].dump() : ""; };
   };
   differ("the model", [](const Entry& entry) { return entry.run->model; });
-  differ("options of the model", [](const Entry& entry) { return entry.run->options; });
+  std::set<std::string> options;
+  for (const Entry* entry : entries)
+    for (const auto& [name, value] : entry->options.items()) options.insert(name);
+  // The first two are what is compared, the last follows from the samples that the seed trains on.
+  for (const char* name : {"attention", "last_attention", "max_len"}) options.erase(name);
+  for (const std::string& name : options)
+    differ(fmt::format("{} of the model", name),
+           [&](const Entry& entry) { return entry.options.contains(name) ? entry.options[name].dump() : ""; });
   differ("precision", [](const Entry& entry) { return entry.run->precision; });
   differ("threads", figure("threads"), "; rates are not comparable");
-  differ("samples", figure("samples"));
+  for (const char* split : {"train", "test"})
+    differ(fmt::format("{} samples", split), [&](const Entry& entry) {
+      const Json samples = entry.result.value("samples", Json::object());
+      return samples.contains(split) ? samples[split].dump() : "";
+    });
   // Early stopping ends runs at different epochs as a matter of course.
   differ("epochs", [](const Entry& entry) {
     return entry.result.value("stopped", "epochs") == "epochs" && entry.result.contains("epochs")
@@ -147,7 +158,7 @@ const std::vector<Figure>& figures() {
       {"multiply_adds", "mult-adds", Form::count, {"multiply_adds"}},
       {"train_samples_per_second", "train /s", Form::rate, {"train_samples_per_second"}},
       {"inference_samples_per_second", "infer /s", Form::rate, {"inference_samples_per_second"}},
-      {"train_seconds", "train", Form::seconds, {"train_seconds"}},
+      {"train_seconds", "", Form::seconds, {"train_seconds"}},
       {"peak_memory_bytes", "memory", Form::bytes, {"peak_memory_bytes"}},
       {"head_distance", "head dist.", Form::number, {"head_distance", "test"}}};
   return list;
@@ -159,7 +170,7 @@ CompareResult compare_runs(const std::vector<report::Run>& runs, const std::vect
   std::vector<Entry> entries;
   for (const report::Run& run : runs) {
     if (run.finished)
-      entries.push_back({&run, Json::parse(run.result)});
+      entries.push_back({&run, Json::parse(run.result), Json::parse(run.options)});
     else
       result.notes.push_back(fmt::format("{} is not finished and left out", run.name));
   }

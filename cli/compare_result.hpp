@@ -14,7 +14,7 @@ namespace saddle::cli {
 // A figure of a run that is averaged over seeds.
 struct Figure {
   enum class Form { share, count, rate, bytes, seconds, number };
-  std::string key, heading;
+  std::string key, heading;  // without a heading it is no column of the table for people
   Form form;
   // Keys that lead to it in the result of a run; what stands in a list of layers is averaged over them.
   std::vector<std::string> path;

@@ -64,6 +64,7 @@ std::string data_text(const ComparedData& data, const std::string& baseline) {
   std::vector<std::string> header{"attention", "n", "accuracy %", "last epoch %", "difference"};
   std::string alignment = "lrrrr";
   for (std::size_t i = 2; i < figures().size(); ++i) {
+    if (figures()[i].heading.empty()) continue;
     header.push_back(figures()[i].heading);
     alignment += 'r';
   }
@@ -71,6 +72,7 @@ std::string data_text(const ComparedData& data, const std::string& baseline) {
   for (const ComparedAttention& row : data.attentions) {
     std::vector<std::string> cells{plain(row.label), std::to_string(row.seeds.size())};
     for (std::size_t i = 0; i < figures().size(); ++i) {
+      if (figures()[i].heading.empty()) continue;
       cells.push_back(spread_text(figures()[i], row.figures[i], row.seeds.size()));
       if (i == 1)
         cells.push_back(row.label == baseline ? "baseline"

@@ -344,7 +344,7 @@ TEST_F(CompareCommand, DifferencesBetweenRunsAreNoted) {
   result["options"]["width"] = 99;
   write(file, result.dump());
   EXPECT_THAT(compare("runs").out, AllOf(HasSubstr("differ in epochs: 100, 5"), HasSubstr("rates are not comparable"),
-                                         HasSubstr("differ in options of the model")));
+                                         HasSubstr("differ in width of the model: 16, 99")));
 }
 
 TEST_F(CompareCommand, NamesFromFilesDoNotReachTheTerminal) {

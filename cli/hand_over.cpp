@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -24,6 +25,9 @@ namespace fs = std::filesystem;
   std::vector<char*> words;
   for (std::size_t at = 0; at < all.size(); at += std::strlen(all.data() + at) + 1) words.push_back(all.data() + at);
   words.push_back(nullptr);
+  // Threads of OpenMP that wait spin for milliseconds by default, which hurts as soon as a core is shared: with other
+  // workers, or with anybody else. Read at the start of a program only, so it is set here.
+  if (std::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "10000", 0);
   ::execv(program.c_str(), words.data());
   throw NotSupported(fmt::format("cannot start {}: {}", program.string(), std::strerror(errno)), {},
                      "this saddle was built without libtorch: build with -DSADDLE_TORCH=ON to train");

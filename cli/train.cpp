@@ -70,8 +70,8 @@ Command predict_command() {
   const auto a = std::make_shared<PredictArguments>();
   return {"predict",
           "Classes and their probabilities for the samples of a file, as CSV.",
-          {{"to the terminal", "saddle predict runs/waves examples/data/waves_TEST.ts"},
-           {"to a file", "saddle predict runs/waves examples/data/waves_TEST.ts --out predictions.csv"}},
+          {{"to the terminal", "saddle predict runs/waves examples/data/waves/waves_TEST.ts"},
+           {"to a file", "saddle predict runs/waves examples/data/waves/waves_TEST.ts --out predictions.csv"}},
           {{"run", "", "folder of a run, or a file of its checkpoints", &a->run, true},
            {"file", "", "samples: .ts, .csv, also gzip; labels are not needed", &a->file, true},
            {"-o,--out", "FILE", "where to write; default stdout", &a->out}},

@@ -11,6 +11,7 @@
 
 #include "problem.hpp"
 #include "saddle/base/error.hpp"
+#include "saddle/base/memory.hpp"
 #include "saddle/nn/blocks/encoder.hpp"
 #include "saddle/nn/optim/adamw.hpp"
 #include "statistics.hpp"
@@ -146,6 +147,7 @@ json answer(const json& request) {
 }  // namespace saddle::bench
 
 int main() {
+  saddle::keep_large_blocks();
   // Whatever libraries print must not look like an answer.
   std::FILE* const answers = fdopen(dup(STDOUT_FILENO), "w");
   dup2(STDERR_FILENO, STDOUT_FILENO);

@@ -35,6 +35,7 @@ struct Description {
   std::vector<std::string> channel_names = {};  // as many as channels, or none
   std::vector<std::string> token_names = {};    // text of every token, or none
   std::vector<Column> table = {};               // of tables: step i is the i-th of these columns
+  std::string target = {};                      // of tables: the column with the labels
   bool flagged = false;                         // of tables: channel 1 is 1 where a value is missing
   Index missing = 0;                            // values that the file does not have
   std::vector<std::string> files = {};          // where it comes from, empty if generated

@@ -27,6 +27,8 @@ const char* word_for(Kind kind) {
 }
 
 Json to_json(const Description& d) {
+  Json table = Json::array();
+  for (const Column& column : d.table) table.push_back({{"name", column.name}, {"categories", column.categories}});
   return {{"name", d.name},
           {"kind", word_for(d.kind)},
           {"channels", d.channels},
@@ -38,10 +40,17 @@ Json to_json(const Description& d) {
           {"classes", d.classes},
           {"channel_names", d.channel_names},
           {"token_names", d.token_names},
+          {"usual_length", d.usual_length},
+          {"table", table},
+          {"target", d.target},
+          {"flagged", d.flagged},
           {"checksum", d.checksum}};
 }
 
-Json to_json(const Scaling& scaling) { return {{"mean", scaling.mean}, {"deviation", scaling.deviation}}; }
+Json to_json(const Scaling& scaling) {
+  return {
+      {"mean", scaling.mean}, {"deviation", scaling.deviation}, {"steps", scaling.steps}, {"flagged", scaling.flagged}};
+}
 
 Description description_from_json(const Json& json) {
   Description d;
@@ -58,6 +67,11 @@ Description description_from_json(const Json& json) {
   d.classes = json.at("classes").get<std::vector<std::string>>();
   d.channel_names = json.at("channel_names").get<std::vector<std::string>>();
   d.token_names = json.at("token_names").get<std::vector<std::string>>();
+  d.usual_length = json.at("usual_length");
+  for (const Json& column : json.at("table"))
+    d.table.push_back({column.at("name"), column.at("categories").get<std::vector<std::string>>()});
+  d.target = json.at("target");
+  d.flagged = json.at("flagged");
   d.checksum = json.at("checksum");
   return d;
 }
@@ -66,6 +80,8 @@ Scaling scaling_from_json(const Json& json) {
   Scaling scaling;
   scaling.mean = json.at("mean").get<std::vector<double>>();
   scaling.deviation = json.at("deviation").get<std::vector<double>>();
+  scaling.steps = json.at("steps");
+  scaling.flagged = json.at("flagged");
   return scaling;
 }
 

@@ -1,15 +1,19 @@
 #include "saddle/data/files.hpp"
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <map>
 
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
 #include "saddle/data/images.hpp"
+#include "saddle/data/table.hpp"
 #include "saddle/data/task.hpp"
+#include "saddle/data/token_text.hpp"
 #include "saddle/data/ts.hpp"
 
 namespace saddle::data {
@@ -17,6 +21,8 @@ namespace saddle::data {
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr const char* known_files = "data files are .ts, .csv, .tsv and IDX images, each also as .gz";
 
 std::string lower(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -60,13 +66,14 @@ std::string task_name(const fs::path& file) {
   return name;
 }
 
-// The file of labels that belongs to an IDX file of images, without .gz.
-fs::path labels_of(const fs::path& images) {
-  std::string name = images.filename().string();
-  if (lower(name).ends_with(".gz")) name.resize(name.size() - 3);
-  for (const auto& [from, to] : {std::pair{"images", "labels"}, std::pair{"idx3", "idx1"}})
-    if (const std::size_t at = name.find(from); at != std::string::npos) name.replace(at, std::string(from).size(), to);
-  return images.parent_path() / name;
+// Enough of it to tell what it is; gzopen reads plain files too.
+std::string first_line(const fs::path& file) {
+  const gzFile opened = gzopen(file.c_str(), "rb");
+  if (opened == nullptr) return {};
+  std::string line(4096, '\0');
+  line.resize(static_cast<std::size_t>(std::max(0, gzread(opened, line.data(), static_cast<unsigned>(line.size())))));
+  gzclose(opened);
+  return line.substr(0, line.find_first_of("\r\n"));
 }
 
 bool is_data_file(const fs::path& file) {
@@ -98,60 +105,107 @@ std::optional<fs::path> packed_or_not(const fs::path& file) {
   return std::nullopt;
 }
 
-std::optional<fs::path> sibling(const fs::path& file, const std::string& split) {
+std::vector<fs::path> sibling_names(const fs::path& file, const std::string& split) {
   std::string name = file.filename().string();
   if (lower(name).ends_with(".gz")) name.resize(name.size() - 3);
   const std::size_t at = find_train(name);
-  if (at == std::string::npos) return std::nullopt;
-  const bool capitals = name[at] == 'T' && name[at + 1] == 'R';
+  if (at == std::string::npos) return {};
+  const auto raise = [](char& c) { c = static_cast<char>(std::toupper(static_cast<unsigned char>(c))); };
+  std::vector<fs::path> names;
   for (std::string word : split_words(split)) {
-    if (capitals)
-      std::transform(word.begin(), word.end(), word.begin(),
-                     [](char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); });
-    if (name[at] == 'T' && !capitals) word[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(word[0])));
-    if (const auto found = packed_or_not(file.parent_path() / (name.substr(0, at) + word + name.substr(at + 5))))
-      return found;
+    if (name[at] == 'T') raise(word[0]);
+    if (name[at + 1] == 'R') std::for_each(word.begin(), word.end(), raise);
+    names.push_back(file.parent_path() / (name.substr(0, at) + word + name.substr(at + 5)));
   }
+  return names;
+}
+
+std::optional<fs::path> sibling(const fs::path& file, const std::string& split) {
+  for (const fs::path& name : sibling_names(file, split))
+    if (const auto found = packed_or_not(name)) return found;
   return std::nullopt;
 }
 
-Format format_of(const fs::path& file, const Where&) {
+fs::path labels_of(const fs::path& images) {
+  std::string name = images.filename().string();
+  if (lower(name).ends_with(".gz")) name.resize(name.size() - 3);
+  for (const auto& [from, to] : {std::pair{"images", "labels"}, std::pair{"idx3", "idx1"}})
+    if (const std::size_t at = name.find(from); at != std::string::npos) name.replace(at, std::string(from).size(), to);
+  return images.parent_path() / name;
+}
+
+Format format_of(const fs::path& file, const Where& where) {
+  static const std::map<std::string, Format> named = {
+      {"ts", Format::ts},       {"csv", Format::table},   {"idx", Format::idx},      {"listops", Format::listops},
+      {"bytes", Format::bytes}, {"pairs", Format::pairs}, {"tokens", Format::tokens}};
+  if (!where.format.empty()) {
+    const auto found = named.find(where.format);
+    if (found != named.end()) return found->second;
+    std::vector<std::string> names;
+    for (const auto& [name, format] : named) names.push_back(name);
+    throw InvalidArgument(fmt::format("there is no format '{}'", where.format), "formats are " + join(names));
+  }
   const std::string name = plain_name(file);
   if (name.ends_with(".ts")) return Format::ts;
   if (name.find("idx3") != std::string::npos) return Format::idx;
-  throw InvalidArgument(fmt::format("cannot tell what '{}' holds", file.string()),
-                        "data files are .ts, .csv, .tsv and IDX images, each also as .gz");
+  if (name.ends_with(".csv")) return Format::table;
+  if (name.ends_with(".tsv")) {
+    switch (text_form_of(first_line(file)).value_or(TextForm::bytes)) {
+      case TextForm::tokens: return Format::tokens;
+      case TextForm::listops:
+      case TextForm::reference: return Format::listops;
+      default: return Format::table;
+    }
+  }
+  throw InvalidArgument(fmt::format("cannot tell what '{}' holds", file.string()), known_files);
 }
 
 DatasetPtr read_file(const fs::path& file, Format format, Description description, const Where& where,
-                     const Description* like, bool labels_required) {
+                     const Description* like, bool labels_required, std::vector<DataError>* problems) {
   const ContentsPtr contents = read_contents(file.string(), where.stream_above);
   const auto classes = like != nullptr ? std::optional(like->classes) : std::nullopt;
+  const auto read_text = [&](TextForm form) {
+    return read_token_text(contents, std::move(description), {form, 0, classes, labels_required, problems});
+  };
   switch (format) {
-    case Format::ts: {
-      TsOptions options;
+    case Format::ts:
+      return read_ts(contents, std::move(description),
+                     {where.missing, classes, like != nullptr ? like->channels : 0, labels_required, problems});
+    case Format::table: {
+      TableOptions options;
+      options.target = where.target;
+      options.leave_out = where.leave_out;
+      options.series_id = where.series_id;
+      options.time = where.time;
       options.missing = where.missing;
-      options.classes = classes;
-      options.channels = like != nullptr ? like->channels : 0;
+      options.like = like;
       options.labels_required = labels_required;
-      return read_ts(contents, std::move(description), options);
+      options.problems = problems;
+      return (where.series_id.empty() ? read_table : read_long_table)(contents, std::move(description), options);
     }
     case Format::idx: {
-      const auto beside = packed_or_not(labels_of(file));
-      if (!beside && labels_required)
+      const auto labels = packed_or_not(labels_of(file));
+      if (!labels && labels_required)
         throw IoError(fmt::format("cannot read {}: the labels of {} are needed and do not stand beside it",
                                   labels_of(file).string(), file.string()));
-      return read_idx(contents, beside ? read_contents(beside->string(), where.stream_above) : nullptr,
+      return read_idx(contents, labels ? read_contents(labels->string(), where.stream_above) : nullptr,
                       std::move(description), classes);
     }
-    default: break;
+    case Format::listops: {
+      const std::string_view bytes = contents->bytes();
+      return read_text(text_form_of(bytes.substr(0, bytes.find('\n'))) == TextForm::reference ? TextForm::reference
+                                                                                              : TextForm::listops);
+    }
+    case Format::bytes: return read_text(TextForm::bytes);
+    case Format::pairs: return read_text(TextForm::pairs);
+    case Format::tokens: return read_text(TextForm::tokens);
   }
-  throw InvalidArgument(fmt::format("cannot read '{}'", file.string()));
+  throw InvalidArgument(fmt::format("cannot read '{}'", file.string()), known_files);
 }
 
-Task task_of_file(const fs::path& file, const Where& where) {
+Task task_of_file(const fs::path& file, const Where& where, const std::string& given) {
   const Format format = format_of(file, where);
-  const std::string name = task_name(file);
+  const std::string name = given.empty() ? task_name(file) : given;
   const auto train = [=](const char* split) {
     return [=] { return read_file(file, format, {.name = name, .split = split}, where); };
   };
@@ -184,12 +238,11 @@ std::optional<fs::path> training_file(const fs::path& folder, std::vector<std::s
   return std::nullopt;
 }
 
-Task task_of_folder(const fs::path& folder, const Where& where) {
+Task task_of_folder(const fs::path& folder, const Where& where, const std::string& name) {
   std::vector<std::string> candidates;
-  if (const auto file = training_file(folder, candidates)) return task_of_file(*file, where);
+  if (const auto file = training_file(folder, candidates)) return task_of_file(*file, where, name);
   if (candidates.empty())
-    throw InvalidArgument(fmt::format("the folder '{}' holds no data file", folder.string()),
-                          "data files are .ts, .csv, .tsv and IDX images, each also as .gz");
+    throw InvalidArgument(fmt::format("the folder '{}' holds no data file", folder.string()), known_files);
   throw InvalidArgument(fmt::format("the folder '{}' holds several data files: {}", folder.string(), join(candidates)),
                         "name one of them");
 }

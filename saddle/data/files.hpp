@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "saddle/base/error.hpp"
 #include "saddle/data/find.hpp"
 
 namespace saddle::data {
@@ -21,16 +22,23 @@ std::optional<std::filesystem::path> packed_or_not(const std::filesystem::path& 
 Format format_of(const std::filesystem::path& file, const Where& where);
 
 // Another part of the same data set: X_TEST.ts for X_TRAIN.ts, t10k-images-.. for train-images-.., packed or not.
+// The names that are tried come from sibling_names, none if the name does not say that it is the training split.
+std::vector<std::filesystem::path> sibling_names(const std::filesystem::path& file, const std::string& split);
 std::optional<std::filesystem::path> sibling(const std::filesystem::path& file, const std::string& split);
 
-// Reads a file; `like` is the training split's description when the file is not the training split.
-DatasetPtr read_file(const std::filesystem::path& file, Format format, Description description, const Where& where,
-                     const Description* like = nullptr, bool labels_required = true);
+// The file of labels that belongs to an IDX file of images, without .gz.
+std::filesystem::path labels_of(const std::filesystem::path& images);
 
-// The task whose training split, or all samples, are in this file.
-Task task_of_file(const std::filesystem::path& file, const Where& where);
+// Reads a file; `like` is the training split's description when the file is not the training split. What is wrong with
+// single samples goes to `problems`, if given, instead of to the caller.
+DatasetPtr read_file(const std::filesystem::path& file, Format format, Description description, const Where& where,
+                     const Description* like = nullptr, bool labels_required = true,
+                     std::vector<DataError>* problems = nullptr);
+
+// The task whose training split, or all samples, are in this file; called by it unless there is a name.
+Task task_of_file(const std::filesystem::path& file, const Where& where, const std::string& name = "");
 // The task in a folder: X_TRAIN.ts, train.csv, the four files of MNIST, or its only data file.
-Task task_of_folder(const std::filesystem::path& folder, const Where& where);
+Task task_of_folder(const std::filesystem::path& folder, const Where& where, const std::string& name = "");
 // The training file in it, if there is exactly one; the names of the files to choose from go to `candidates`.
 std::optional<std::filesystem::path> training_file(const std::filesystem::path& folder,
                                                    std::vector<std::string>& candidates);

@@ -9,10 +9,7 @@
 #include "saddle/base/text.hpp"
 #include "saddle/data/catalogue.hpp"
 #include "saddle/data/files.hpp"
-#if __has_include("saddle/data/generate/generate.hpp")
 #include "saddle/data/generate/generate.hpp"
-#define SADDLE_HAS_GENERATORS 1
-#endif
 
 namespace saddle::data {
 
@@ -24,23 +21,6 @@ bool same_name(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
     return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));
   });
-}
-
-#ifdef SADDLE_HAS_GENERATORS
-std::vector<Entry> generated_entries() {
-  std::vector<Entry> entries;
-  for (const Generator& generator : generators())
-    entries.push_back({generator.name, generator.summary, generator.kind, true, "generated"});
-  return entries;
-}
-#else
-std::vector<Entry> generated_entries() { return {}; }
-Task generated(const std::string& text) { throw InvalidArgument("no generator is built in: " + text); }
-#endif
-
-bool is_generator(const std::string& name) {
-  const auto entries = generated_entries();
-  return std::any_of(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.name == name; });
 }
 
 // The folder of this name in the places; the case of letters counts only if two differ in nothing else.
@@ -78,7 +58,14 @@ Task task_of_path(const std::string& name, const Where& where) {
   if (fs::is_directory(path)) return task_of_folder(path, where);
   if (!fs::exists(path)) {
     if (name.find('/') == std::string::npos) not_found(name, where);
-    throw IoError(fmt::format("cannot read {}: there is no such file or folder", name));
+    std::vector<std::string> beside;
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(fs::path(name).parent_path(), none))
+      beside.push_back((fs::path(name).parent_path() / entry.path().filename()).string());
+    const std::string close = nearest(name, beside);
+    throw InvalidArgument(fmt::format("there is no file or folder '{}'", name),
+                          close.empty() ? "name a data set of 'saddle data list', a file or a folder"
+                                        : fmt::format("did you mean '{}'?", close));
   }
   return task_of_file(path, where);
 }
@@ -88,18 +75,17 @@ Task task_of_path(const std::string& name, const Where& where) {
 Task find_task(const std::string& name, const Where& where) {
   if (name.empty())
     throw InvalidArgument("no data set was named", "name a data set of 'saddle data list', a file or a folder");
-  if (const std::size_t bracket = name.find('('); bracket != std::string::npos && is_generator(name.substr(0, bracket)))
-    return generated(name);
+  if (name.find('(') != std::string::npos && is_generated(name)) return generated(name);
   for (const Known& known : catalogue()) {
     if (!same_name(known.name, name)) continue;
     if (const auto folder = folder_of(known, where)) return known.open(*folder, where);
-    if (is_generator(name)) return generated(name);
+    if (is_generated(name)) return generated(name);
     throw InvalidArgument(fmt::format("the files of '{}' were not found", name),
                           known.hint + ", or say where with --data-dir");
   }
   if (looks_like_path(name)) return task_of_path(name, where);
-  if (const auto folder = find_folder(name, where)) return task_of_folder(*folder, where);
-  if (is_generator(name)) return generated(name);
+  if (const auto folder = find_folder(name, where)) return task_of_folder(*folder, where, folder->filename().string());
+  if (is_generated(name)) return generated(name);
   if (fs::is_directory(name)) return task_of_folder(name, where);
   not_found(name, where);
 }
@@ -128,13 +114,14 @@ std::vector<Entry> list_tasks(const Where& where) {
                                                  : "table",
                          kind, true, entry.path().string()});
     }
-  for (Entry& entry : generated_entries()) {
+  for (const Generator& generator : generators()) {
     const auto known =
-        std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.name == entry.name; });
+        std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.name == generator.name; });
+    const Entry entry{generator.name, generator.summary, generator.kind, true, "generated"};
     if (known == entries.end())
-      entries.push_back(std::move(entry));
+      entries.push_back(entry);
     else if (!known->found)
-      *known = std::move(entry);
+      *known = entry;
   }
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
   return entries;

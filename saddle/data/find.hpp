@@ -13,15 +13,18 @@ namespace saddle::data {
 struct Where {
   std::string folder;           // searched first; then $SADDLE_DATA, then ../shared/data
   std::string test;             // file with the test split of a file that has none beside it
+  std::string format;           // ts, csv, idx, listops, bytes, pairs or tokens; empty: told from name and first line
   std::string target;           // column with the labels of a CSV file; empty: the last
-  std::string series_id, time;  // columns of a CSV file: equal values make one series, ordered by time
+  std::string series_id, time;  // columns of a CSV file: equal ids make one series, ordered by time
+  std::vector<std::string> leave_out;  // columns of a CSV file that are not read
   Missing missing = Missing::interpolate;
   double test_share = 0.2;  // held out of a file that comes without a test split: stratified, the same for every seed
   Index stream_above = Index{1} << 30;  // bytes; larger files are read sample by sample from the disk
 };
 
-// JapaneseVowels, fashion-mnist, listops, imdb, multiscale ..; a folder; X_TRAIN.ts with its X_TEST.ts; a .ts or .csv
-// file, also gzip; an IDX file of images. Throws InvalidArgument that lists what was searched and the nearest name.
+// JapaneseVowels, fashion-mnist, listops, imdb, multiscale ..; a folder; X_TRAIN.ts with its X_TEST.ts; a .ts, .csv or
+// .tsv file, also gzip; an IDX file of images. Throws InvalidArgument that lists what was searched and the nearest
+// name.
 Task find_task(const std::string& name, const Where& where = {});
 
 // Every data set that a name is known for, and whether its files were found.

@@ -31,6 +31,10 @@ class Records final : public Dataset {
   Index length(Index sample) const override { return list_[at(sample)].length; }
   void read(Index sample, Sample& into) const override {
     const Record& record = list_[at(sample)];
+    into.values.clear();
+    into.tokens.clear();
+    into.second.clear();
+    into.times.clear();
     into.length = record.length;
     into.label = record.label;
     decode_(contents_->bytes().substr(record.offset, record.size), record, into);
@@ -75,9 +79,10 @@ class SeriesInMemory final : public Dataset {
 
 class Subset final : public Dataset {
  public:
-  Subset(DatasetPtr data, std::vector<Index> samples, std::string split)
+  Subset(DatasetPtr data, std::vector<Index> samples, std::string split, std::string note)
       : data_(std::move(data)), samples_(std::move(samples)), description_(data_->description()) {
     description_.split = std::move(split);
+    if (!note.empty()) description_.notes.push_back(std::move(note));
     measure(*this, description_);
   }
   const Description& description() const override { return description_; }
@@ -149,8 +154,8 @@ DatasetPtr concatenated(std::vector<DatasetPtr> parts, std::string checksum) {
   return std::make_shared<Concatenated>(std::move(parts), std::move(checksum));
 }
 
-DatasetPtr subset(DatasetPtr data, std::vector<Index> samples, std::string split) {
-  return std::make_shared<Subset>(std::move(data), std::move(samples), std::move(split));
+DatasetPtr subset(DatasetPtr data, std::vector<Index> samples, std::string split, std::string note) {
+  return std::make_shared<Subset>(std::move(data), std::move(samples), std::move(split), std::move(note));
 }
 
 }  // namespace saddle::data

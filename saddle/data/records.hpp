@@ -14,7 +14,7 @@ struct Record {
   Index length = 0, label = -1;
 };
 
-// Fills all but length and label.
+// Fills all but length and label of an empty sample.
 using Decode = std::function<void(std::string_view bytes, const Record& record, Sample& into)>;
 
 // Sets the shortest and longest length in the description.
@@ -23,8 +23,8 @@ DatasetPtr records(Description description, ContentsPtr contents, std::vector<Re
 // Series in memory, one behind the other; of the records only length and label count.
 DatasetPtr series_in_memory(Description description, std::vector<float> values, const std::vector<Record>& list);
 
-// The chosen samples, in this order.
-DatasetPtr subset(DatasetPtr data, std::vector<Index> samples, std::string split);
+// The chosen samples, in this order; the note, if any, goes to the description.
+DatasetPtr subset(DatasetPtr data, std::vector<Index> samples, std::string split, std::string note = {});
 
 // All samples of the parts, one part behind the other. The description is the first part's, with the files of all.
 DatasetPtr concatenated(std::vector<DatasetPtr> parts, std::string checksum);

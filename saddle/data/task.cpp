@@ -60,7 +60,8 @@ Task hold_out(std::string name, OpenTrain all, double share) {
   const auto part = [once, share](bool test) {
     const DatasetPtr data = once->get();
     Split split = stratified_split(*data, share, seed);
-    return subset(data, std::move(test ? split.validation : split.train), test ? "test" : "train");
+    return subset(data, std::move(test ? split.validation : split.train), test ? "test" : "train",
+                  fmt::format("{:g} % of the samples, stratified, are held out for the test", 100 * share));
   };
   return {std::move(name), [part] { return part(false); }, nullptr,
           share > 0 ? std::function<DatasetPtr()>([part] { return part(true); }) : nullptr};

@@ -21,7 +21,7 @@ using Ids = std::vector<std::int32_t>;
 constexpr std::string_view listops_letters = "0123456789mMds]";  // in the order of the ids, from 1
 constexpr std::array<std::string_view, 15> listops_words = {"0", "1", "2",    "3",    "4",    "5",   "6", "7",
                                                             "8", "9", "[MIN", "[MAX", "[MED", "[SM", "]"};
-constexpr std::string_view tokens_mark = "# saddle tokens", names_mark = "# names";
+constexpr std::string_view tokens_mark = "# saddle tokens", names_mark = "# names", classes_mark = "# classes";
 
 // A token that does not belong into its text.
 struct BadToken {
@@ -87,7 +87,11 @@ class TextReader {
  public:
   TextReader(const ContentsPtr& contents, Description description, const TextOptions& options)
       : contents_(contents), options_(options), description_(std::move(description)), lines_(contents->bytes()) {
-    if (options.classes) labels_ = Labels(*options.classes);
+    const bool digits = options.form == TextForm::listops || options.form == TextForm::reference;
+    if (options.classes)
+      labels_ = Labels(*options.classes);
+    else if (digits)
+      labels_ = Labels({"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"});
   }
 
   DatasetPtr read() {
@@ -119,19 +123,29 @@ class TextReader {
     if (error != std::errc{} || stop != size.data() + size.size() || vocabulary_ < 2)
       throw DataError(contents_->file(), 1, 1, fmt::format("expected '{}' and the size of the vocabulary", tokens_mark),
                       fmt::format("the first line is such as '{} 257'", tokens_mark));
+    description_.token_names = marked_line(names_mark);
+    if (const std::size_t count = description_.token_names.size();
+        count > 0 && static_cast<Index>(count) != vocabulary_)
+      throw DataError(contents_->file(), 2, 1,
+                      fmt::format("found the names of {} tokens, the vocabulary has {}", count, vocabulary_));
+    const std::vector<std::string> classes = marked_line(classes_mark);
+    if (!classes.empty() && !options_.classes) labels_ = Labels(classes);
+  }
+
+  // The fields of the next line, if it begins with this mark.
+  std::vector<std::string> marked_line(std::string_view mark) {
     Lines ahead = lines_;
-    if (!ahead.next(line) || !line.text.starts_with(names_mark)) return;
+    Line line;
+    std::vector<std::string> fields;
+    if (!ahead.next(line) || !line.text.starts_with(mark)) return fields;
     lines_ = ahead;
-    const std::string_view names = line.text.substr(names_mark.size());
-    for (std::size_t at = 0; at < names.size();) {
-      const std::size_t end = std::min(names.find('\t', at + 1), names.size());
-      description_.token_names.emplace_back(names.substr(at + 1, end - at - 1));
+    const std::string_view rest = line.text.substr(mark.size());
+    for (std::size_t at = 0; at < rest.size();) {
+      const std::size_t end = std::min(rest.find('\t', at + 1), rest.size());
+      fields.emplace_back(rest.substr(at + 1, end - at - 1));
       at = end;
     }
-    if (static_cast<Index>(description_.token_names.size()) != vocabulary_)
-      throw DataError(contents_->file(), line.number, 1,
-                      fmt::format("found the names of {} tokens, the vocabulary has {}",
-                                  description_.token_names.size(), vocabulary_));
+    return fields;
   }
 
   Fields fields_of(const Line& line) const {
@@ -195,10 +209,8 @@ class TextReader {
     if (options_.labels_required || fields.label != "?") {
       record.label = labels_.number(fields.label);
       if (record.label < 0)
-        fail(
-            line, fields.label.data(),
-            fmt::format("the class label '{}' is none of the training file's: {}", fields.label, join(labels_.names())),
-            "");
+        fail(line, fields.label.data(),
+             fmt::format("the class label '{}' is not one of {}", fields.label, join(labels_.names())), "");
     }
     list_.push_back(record);
   }

@@ -15,8 +15,9 @@ enum class TextForm {
   reference,  // ListOps as its makers write it: header "Source Target", expression with blanks and brackets, label last
   bytes,      // text of any kind, also with tabs; id = byte + 1
   pairs,      // two documents as bytes; two fields with their names may stand before them
-  tokens  // ids from 1, separated by blanks; the first line is "# saddle tokens" and the size of the vocabulary, the
-          // second may be "# names" and the text of every token from 0, all separated by tabs
+  // Ids separated by blanks. The first line is "# saddle tokens" and the size of the vocabulary, then may come "#
+  // names" with the text of every token from 0, and "# classes"; both separate by tabs.
+  tokens
 };
 
 // The form of a file with tabs, from its first line, if it is one that can be told.

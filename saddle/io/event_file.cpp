@@ -66,7 +66,7 @@ std::uint32_t crc32c(std::string_view bytes) {
   return ~crc;
 }
 
-EventFile::EventFile(const std::filesystem::path& folder) {
+EventFile::EventFile(const std::filesystem::path& folder, Index start) {
   // Names sort by time; a second start within a second gets the next number.
   for (int attempt = 0; descriptor_ < 0; ++attempt) {
     path_ = folder / fmt::format("events.out.tfevents.{}.{:03}.saddle", static_cast<long>(now()), attempt);
@@ -75,6 +75,10 @@ EventFile::EventFile(const std::filesystem::path& folder) {
       throw IoError(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
   }
   record(double_field(1, now()) + bytes_field(3, "brain.Event:2"));
+  if (start > 0) {
+    const std::string session = number_field(1, 1);  // its status: START
+    record(double_field(1, now()) + number_field(2, static_cast<std::uint64_t>(start)) + bytes_field(7, session));
+  }
   flush();
 }
 

@@ -1,7 +1,7 @@
 // Scalars over steps in the format of TensorBoard's event files, without TensorFlow.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -15,7 +15,8 @@ namespace saddle::io {
 // the end of a file that was cut off, ignored. Failures throw IoError.
 class SADDLE_API EventFile {
  public:
-  explicit EventFile(const std::filesystem::path& folder);
+  // A run that goes on from a checkpoint says at which step: readers then drop what earlier files have from there on.
+  explicit EventFile(const std::filesystem::path& folder, Index start = 0);
   ~EventFile();
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;

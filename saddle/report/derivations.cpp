@@ -52,8 +52,7 @@ std::string derivations_html(const std::vector<Run>& runs) {
     }
     std::string breakable;  // a long written form may break after + and a comma
     for (const char c : written) breakable += escaped({&c, 1}) + (c == '+' || c == ',' ? "<wbr>" : "");
-    out += "<details class=\"derivation\"><summary><code>" + breakable + "</code></summary>\n" + steps +
-           "</details>\n";
+    out += "<details class=\"derivation\"><summary><code>" + breakable + "</code></summary>\n" + steps + "</details>\n";
   }
   return out;
 }

@@ -127,8 +127,9 @@ Json statistics_of(const std::string& text) {
       for (const char* key : {"p", "holm"})
         if (const auto value = pair.find(key)) entry[key] = value->number();
     }
-  for (const char* key : {"alpha", "friedman_p", "data_sets"})
+  for (const char* key : {"alpha", "friedman_p", "critical_difference"})
     if (const auto value = root.find(key)) out[key] = value->number();
+  if (const auto test = root.find("test")) out["test"] = test->text();
   return out;
 }
 

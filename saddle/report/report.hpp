@@ -37,7 +37,8 @@ struct PageOptions {
   std::string title;                    // empty: made from what is compared
   std::vector<std::string> attentions;  // labels in the order to show them; others follow
   // JSON object with the statistics over data sets, empty when there are none: {"ranks":[{"name","rank"}],
-  // "cliques":[["name",..],..],"p_values":[{"a","b","p","holm"}],"alpha":0.05,"friedman_p":0.01}
+  // "cliques":[["name",..],..],"p_values":[{"a","b","p","holm"}],"alpha":0.1,"friedman_p":0.01,"test":"nemenyi"}; all
+  // but the ranks may be missing
   std::string statistics;
   Index samples = -1;  // with attention maps, per attention and data set; -1: as many as fit in about 1.5 MB
   std::string d3;      // text of the library, empty: read_d3()

@@ -103,9 +103,10 @@ void read_result(const std::filesystem::path& file, Run& run) {
   Json out = Json::object();
   for (const char* key : {"train", "validation", "test", "channels", "length"})
     if (const auto value = data.find(key)) out["samples"][key] = value->whole();
-  for (const char* key : {"epochs", "best_epoch", "parameters", "multiply_adds", "peak_memory_bytes", "threads"})
+  for (const char* key : {"parameters", "peak_memory_bytes", "threads"})
     if (const auto value = root.find(key)) out[key] = value->whole();
-  for (const char* key : {"train_seconds", "train_samples_per_second", "inference_samples_per_second"})
+  for (const char* key : {"epochs", "best_epoch", "multiply_adds", "train_seconds", "train_samples_per_second",
+                          "inference_samples_per_second"})
     if (const auto value = root.find(key)) out[key] = value->number();
   if (const auto stopped = root.find("stopped")) out["stopped"] = stopped->text();
   if (const auto validation = root.find("validation")) out["validation"] = scores(*validation);

@@ -1,6 +1,10 @@
 #include "saddle/train/group.hpp"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <chrono>
@@ -32,8 +36,7 @@ auto guarded(Index rank, Index size, Work&& work) {
 
 class Transfer : public Group::Pending {
  public:
-  Transfer(c10::intrusive_ptr<c10d::Work> work, std::vector<torch::Tensor> tensors, Index rank,
-           Index size)
+  Transfer(c10::intrusive_ptr<c10d::Work> work, std::vector<torch::Tensor> tensors, Index rank, Index size)
       : work_(std::move(work)), tensors_(std::move(tensors)), rank_(rank), size_(size) {}
   void wait() override {
     guarded(rank_, size_, [&] { return work_->wait(); });
@@ -49,6 +52,25 @@ class Nothing : public Group::Pending {
  public:
   void wait() override {}
 };
+
+// The own address on the way to a host: gloo would otherwise take that of the own name, which is often the loopback's.
+std::string address_towards(const std::string& host, Index port) {
+  addrinfo* found = nullptr;
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_DGRAM;
+  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found) != 0 || found == nullptr) return "";
+  char text[NI_MAXHOST] = "";
+  const int descriptor = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  auto* const general = reinterpret_cast<sockaddr*>(&own);
+  if (descriptor >= 0 && ::connect(descriptor, found->ai_addr, found->ai_addrlen) == 0 &&
+      ::getsockname(descriptor, general, &size) == 0)
+    ::getnameinfo(general, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  if (descriptor >= 0) ::close(descriptor);
+  ::freeaddrinfo(found);
+  return text;
+}
 
 Index number(const char* variable, Index low, Index high) {
   const char* text = std::getenv(variable);
@@ -96,10 +118,10 @@ Group Group::of_environment(double timeout) {
     group.state_->store = c10::make_intrusive<c10d::TCPStore>(host, store);
     auto options = c10d::ProcessGroupGloo::Options::create();
     options->timeout = milliseconds;
-    const bool local = host == "127.0.0.1" || host == "localhost";
     const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
+    const std::string own = address_towards(host, port);
     options->devices.push_back(interface != nullptr ? c10d::ProcessGroupGloo::createDeviceForInterface(interface)
-                               : local              ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
+                               : !own.empty()       ? c10d::ProcessGroupGloo::createDeviceForHostname(own)
                                                     : c10d::ProcessGroupGloo::createDefaultDevice());
     group.state_->group = c10::make_intrusive<c10d::ProcessGroupGloo>(
         group.state_->store, static_cast<int>(group.rank_), static_cast<int>(group.size_), options);

@@ -26,7 +26,7 @@ Rate rate_at(const run::TrainSettings& settings, Index t, Index total) {
   }
   if (settings.schedule == "cosine") {
     if (at < warmup) return {between(lr * 1e-3, lr, at / warmup), settings.beta1};
-    const double share = last > warmup ? std::min(1.0, (at - warmup) / (last - warmup)) : 1;
+    const double share = last > warmup ? std::min(1.0, (at - warmup) / (last - warmup)) : 0;
     return {settings.min_lr + (lr - settings.min_lr) * 0.5 * (1 + std::cos(std::numbers::pi * share)), settings.beta1};
   }
   return {warmup > 0 && at < warmup ? lr * (at + 1) / warmup : lr, settings.beta1};

@@ -32,6 +32,12 @@ struct Tally {
   double loss = 0, right = 0, count = 0;
 };
 
+bool has_batch_norm(const nn::Model& model) {
+  const auto buffers = model.named_buffers();
+  return std::any_of(buffers.begin(), buffers.end(),
+                     [](const auto& item) { return item.key().ends_with("running_mean"); });
+}
+
 // The evaluation that chose the weights.
 struct Best {
   double accuracy = -1, loss = 0, epoch = 0;
@@ -64,6 +70,15 @@ class Training {
         total_(train_.steps > 0 ? train_.steps : train_.epochs * per_epoch_) {
     if (train_.ema > 0)
       for (const auto& [name, tensor] : weights()) average_[name] = tensor.detach().clone();
+    if (group.size() > 1 && has_batch_norm(*setup_.trained.model)) {
+      const Index rest = static_cast<Index>(setup_.split.train.size()) % train_.batch;
+      if (train_.batch < group.size() || (rest != 0 && rest < group.size()))
+        throw InvalidArgument(
+            fmt::format("the last batch of an epoch has {} samples for {} workers, and batch norm needs one for each",
+                        rest == 0 ? train_.batch : rest, group.size()),
+            "choose another --batch, or fewer --workers");
+      shared_batches_ = std::make_unique<nn::SharedBatches>([&group](Tensor& tensor) { group.sum(tensor); });
+    }
     if (paper_) {
       if (!setup_.task.test)
         throw InvalidArgument(fmt::format("{} has no test split, which --protocol paper needs", setup_.task.name));
@@ -109,6 +124,7 @@ class Training {
   Index per_epoch_, total_;
   NamedTensors average_, current_;
   data::DatasetPtr test_;
+  std::unique_ptr<nn::SharedBatches> shared_batches_;
   std::unique_ptr<run::Folder> folder_;  // the leader's
   std::unique_ptr<io::EventFile> events_;
 
@@ -185,6 +201,8 @@ void Training::resume() {
   } catch (const Json::exception& error) {
     throw DataError(file.string(), 0, 0, fmt::format("does not describe the state of a run: {}", error.what()));
   }
+  // Going on to more epochs: the result is that of fewer, and the run is no longer complete.
+  if (folder_ && step_ < total_) fs::remove(folder_->file("result.json"));
   log_line(fmt::format("resuming behind update {} of {}", step_, total_));
 }
 

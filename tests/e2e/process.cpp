@@ -17,11 +17,21 @@ std::string read_file(const fs::path& path) {
 
 void write_file(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
+bool has_training() { return fs::exists(fs::path(SADDLE_CLI).parent_path() / "saddle-torch"); }
+
+bool trains(const std::string& line) {
+  for (const char* command :
+       {"saddle train", "saddle eval", "saddle predict", "saddle compare", "saddle report", "saddle weights show runs"})
+    if (line.find(command) != std::string::npos) return true;
+  return false;
+}
+
 CommandLine::CommandLine() {
   std::string pattern = (fs::temp_directory_path() / "saddle-e2e-XXXXXX").string();
   folder = mkdtemp(pattern.data());
   fs::create_directory(folder / "work");
-  fs::create_symlink(fs::path(SADDLE_SOURCE_DIR) / "tests", folder / "work" / "tests");
+  for (const char* name : {"tests", "examples"})
+    fs::create_symlink(fs::path(SADDLE_SOURCE_DIR) / name, folder / "work" / name);
 }
 
 CommandLine::~CommandLine() {

@@ -17,6 +17,11 @@ struct Result {
 std::string read_file(const std::filesystem::path& path);
 void write_file(const std::filesystem::path& path, const std::string& text);
 
+// Is the program that trains there?
+bool has_training();
+// Does a line need it?
+bool trains(const std::string& line);
+
 class CommandLine : public testing::Test {
  public:
   std::filesystem::path folder;  // gone after the test; commands run in its subfolder `work`
@@ -26,7 +31,7 @@ class CommandLine : public testing::Test {
   ~CommandLine() override;
   void SetUp() override;
 
-  // `line` as in a shell; `tests` in the scratch folder is that of the source tree.
+  // `line` as in a shell; `tests` and `examples` in the scratch folder are those of the source tree.
   Result sh(const std::string& line) const;
   // The document that a line prints; the line must succeed.
   nlohmann::json json(const std::string& line) const;

@@ -4,6 +4,7 @@
 #include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
+#include <functional>
 #include <string>
 
 #include "saddle/nn/dense/layer_norm.hpp"
@@ -38,8 +39,21 @@ class SADDLE_TORCH_API NormImpl : public torch::nn::Cloneable<NormImpl> {
   NormOptions options;
   Tensor weight, bias;
   Tensor running_mean, running_var, num_batches_tracked;  // of batches
+
+ private:
+  Tensor shared_batch_norm(const Tensor& x);
 };
 
 TORCH_MODULE(Norm);
+
+// While one lives, statistics of batches are those of the batch that several processes share: `sum` adds a tensor up
+// over them, in place, and all of them must run the same norms in the same order, backward too.
+class SADDLE_TORCH_API SharedBatches {
+ public:
+  explicit SharedBatches(std::function<void(Tensor&)> sum);
+  ~SharedBatches();
+  SharedBatches(const SharedBatches&) = delete;
+  SharedBatches& operator=(const SharedBatches&) = delete;
+};
 
 }  // namespace saddle::nn

@@ -1,5 +1,5 @@
 // Text, token by token, each on a background as strong as the attention it gets.
-function drawTokensInput(svg, width, { input, tokens, weights, query, pick }) {
+function drawTokensInput(svg, width, {input, tokens, weights, query, pick}) {
   const letter = 7.3, row = 24, padding = 5;
   const boxes = [];
   let x = 2, y = 2;
@@ -10,13 +10,28 @@ function drawTokensInput(svg, width, { input, tokens, weights, query, pick }) {
       x = 2;
       y += row + 2;
     }
-    boxes.push({ token, shown, x, y, size: Math.min(size, width - 4) });
+    boxes.push({token, shown, x, y, size: Math.min(size, width - 4)});
     x += size + 2;
   });
-  const g = svg.append('g').selectAll('g').data(boxes).enter().append('g').attr('transform', (b) => `translate(${b.x} ${b.y})`);
-  g.append('rect').attr('class', 'attended').attr('width', (b) => b.size).attr('height', row - 2).attr('rx', 3).style('fill-opacity', (b) => 0.72 * weights.of(b.token) / weights.max);
-  g.append('rect').attr('class', (b) => b.token === query ? 'query' : 'frame faint').attr('width', (b) => b.size).attr('height', row - 2).attr('rx', 3);
-  g.append('text').attr('class', 'token').attr('x', (b) => b.size / 2).attr('y', 15).attr('text-anchor', 'middle').text((b) => b.shown);
+  const g = svg.append('g').selectAll('g').data(boxes).enter().append('g').attr(
+      'transform', (b) => `translate(${b.x} ${b.y})`);
+  g.append('rect')
+      .attr('class', 'attended')
+      .attr('width', (b) => b.size)
+      .attr('height', row - 2)
+      .attr('rx', 3)
+      .style('fill-opacity', (b) => 0.72 * weights.of(b.token) / weights.max);
+  g.append('rect')
+      .attr('class', (b) => b.token === query ? 'query' : 'frame faint')
+      .attr('width', (b) => b.size)
+      .attr('height', row - 2)
+      .attr('rx', 3);
+  g.append('text')
+      .attr('class', 'token')
+      .attr('x', (b) => b.size / 2)
+      .attr('y', 15)
+      .attr('text-anchor', 'middle')
+      .text((b) => b.shown);
   svg.node().onpointermove = svg.node().onpointerdown = (event) => {
     const [px, py] = pointer(event, svg);
     const hit = boxes.find((b) => px >= b.x && px < b.x + b.size && py >= b.y && py < b.y + row);
@@ -37,7 +52,13 @@ function drawTokensInput(svg, width, { input, tokens, weights, query, pick }) {
     move(token, key) {
       const from = Math.min(token, boxes.length - 1);
       if (key === 'ArrowUp' || key === 'ArrowDown') return near(from, key === 'ArrowDown' ? 1 : -1);
-      return { ArrowLeft: from - 1, ArrowRight: Math.min(boxes.length - 1, from + 1), Home: 0, End: boxes.length - 1 }[key] ?? null;
+      return {
+        ArrowLeft: from - 1,
+        ArrowRight: Math.min(boxes.length - 1, from + 1),
+        Home: 0,
+        End: boxes.length - 1
+      }[key] ??
+          null;
     },
   };
 }

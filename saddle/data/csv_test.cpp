@@ -1,11 +1,11 @@
-#include "csv.hpp"
+#include "saddle/data/csv.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "saddle/base/error.hpp"
 
-namespace saddle::cli {
+namespace saddle::data {
 namespace {
 
 using testing::ElementsAre;
@@ -66,4 +66,4 @@ TEST(Csv, FieldsAreQuotedWhereNeeded) {
 }
 
 }  // namespace
-}  // namespace saddle::cli
+}  // namespace saddle::data
