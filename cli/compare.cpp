@@ -195,7 +195,7 @@ Command compare_command() {
       "stopped.",
       {{"two attentions, two seeds each, trained for one epoch", cells + " -- --epochs 1"},
        {"the same runs again, for scripts and a paper", "saddle compare comparison --json --latex table.tex"}},
-      {{"words", "", "folders with runs, at any depth; with --attention, after --, options of saddle train", &o->words},
+      {{"folders", "", "folders with runs, at any depth; with --attention, after --, options of saddle train", &o->words},
        {"--attention", "TEXT", "an attention to train; may be given more than once. 'a / b' is one per layer",
         &o->attention},
        {"--data", "NAME", "a data set, file or folder to train on; may be given more than once", &o->data},

@@ -62,6 +62,9 @@ ComparedAttention summarise(const std::string& label, const std::vector<const En
     for (const Entry* entry : entries)
       if (const auto value = value_of(entry->result, figure)) values.push_back(*value);
     row.figures.push_back(values.empty() ? std::nullopt : std::optional(eval::spread(values)));
+    // The same accuracies added up in another order must stay a tie, here and for those who test what is printed.
+    if (row.figures.back() && figure.form == Figure::Form::share)
+      row.figures.back()->mean = std::round(row.figures.back()->mean * 1e12) / 1e12;
   }
   return row;
 }
@@ -81,15 +84,16 @@ std::optional<eval::Spread> paired_difference(const std::vector<const Entry*>& e
 // What should be the same in all runs of a data set, or the comparison is of something else.
 void note_differences(const std::vector<const Entry*>& entries, const std::string& data,
                       std::vector<std::string>& notes) {
-  const auto differ = [&](const std::string& what, const auto& text_of, const char* consequence = "") {
+  const auto differ = [&](const std::string& what, const auto& shown, const char* consequence = "") {
     std::set<std::string> values;
     for (const Entry* entry : entries)
-      if (const std::string text = text_of(*entry); !text.empty()) values.insert(text);
+      if (const std::string text = shown(*entry); !text.empty()) values.insert(text);
     if (values.size() > 1)
       notes.push_back(fmt::format("runs on {} differ in {}: {}{}", data, what, join(values), consequence));
   };
-  const auto figure = [](const char* key) {
-    return [key](const Entry& entry) { return entry.result.contains(key) ? entry.result[key].dump() : ""; };
+  const auto text_of = [](const Json& object, const std::string& key) {
+    if (!object.contains(key)) return std::string();
+    return object[key].is_number() ? format_number(object[key].get<double>()) : object[key].dump();
   };
   differ("the model", [](const Entry& entry) { return entry.run->model; });
   std::set<std::string> options;
@@ -98,25 +102,18 @@ void note_differences(const std::vector<const Entry*>& entries, const std::strin
   // The first two are what is compared, the last follows from the samples that the seed trains on.
   for (const char* name : {"attention", "last_attention", "max_len"}) options.erase(name);
   for (const std::string& name : options)
-    differ(fmt::format("{} of the model", name),
-           [&](const Entry& entry) { return entry.options.contains(name) ? entry.options[name].dump() : ""; });
+    differ(fmt::format("{} of the model", name), [&](const Entry& entry) { return text_of(entry.options, name); });
   differ("precision", [](const Entry& entry) { return entry.run->precision; });
-  differ("threads", figure("threads"), "; rates are not comparable");
+  differ(
+      "threads", [&](const Entry& entry) { return text_of(entry.result, "threads"); }, "; rates are not comparable");
   for (const char* split : {"train", "test"})
-    differ(fmt::format("{} samples", split), [&](const Entry& entry) {
-      const Json samples = entry.result.value("samples", Json::object());
-      return samples.contains(split) ? samples[split].dump() : "";
-    });
+    differ(fmt::format("{} samples", split),
+           [&](const Entry& entry) { return text_of(entry.result.value("samples", Json::object()), split); });
   // Early stopping ends runs at different epochs as a matter of course.
-  differ("epochs", [](const Entry& entry) {
-    return entry.result.value("stopped", "epochs") == "epochs" && entry.result.contains("epochs")
-               ? entry.result["epochs"].dump()
-               : "";
+  differ("epochs", [&](const Entry& entry) {
+    return entry.result.value("stopped", "epochs") == "epochs" ? text_of(entry.result, "epochs") : "";
   });
 }
-
-// The same accuracies added up in another order must stay a tie.
-double as_score(double mean) { return std::round(mean * 1e12) / 1e12; }
 
 // Mean accuracies of the data sets that have all of the attentions.
 eval::Scores complete_scores(CompareResult& result) {
@@ -125,7 +122,7 @@ eval::Scores complete_scores(CompareResult& result) {
     std::vector<double> row;
     for (const std::string& label : result.labels)
       for (const ComparedAttention& attention : data.attentions)
-        if (attention.label == label) row.push_back(as_score(attention.figures.front()->mean));
+        if (attention.label == label) row.push_back(attention.figures.front()->mean);
     if (row.size() == result.labels.size()) {
       scores.push_back(std::move(row));
       result.ranked.push_back(data.data);

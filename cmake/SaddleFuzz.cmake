@@ -1,13 +1,19 @@
 # tests/fuzz/<name>_fuzz.cpp defines LLVMFuzzerTestOneInput. Under SADDLE_FUZZ libFuzzer drives it; otherwise our own driver
 # feeds it the corpus and a fixed sequence of mutated inputs, as an ordinary test.
 file(GLOB fuzz_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/*_fuzz.cpp)
+if(SADDLE_FUZZ AND NOT TARGET saddle_data)
+  include(${CMAKE_CURRENT_LIST_DIR}/SaddleData.cmake)
+endif()
+if(NOT TARGET saddle_data)
+  list(FILTER fuzz_sources EXCLUDE REGEX "/(ts|csv)_fuzz\\.cpp$")
+endif()
 
 foreach(source IN LISTS fuzz_sources)
   cmake_path(GET source STEM name)
   string(REGEX REPLACE "_fuzz$" "" name ${name})
   add_executable(fuzz_${name} ${source})
   saddle_target_settings(fuzz_${name})
-  target_link_libraries(fuzz_${name} PRIVATE saddle::core)
+  target_link_libraries(fuzz_${name} PRIVATE saddle::core $<TARGET_NAME_IF_EXISTS:saddle_data>)
   set(corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
   if(SADDLE_FUZZ)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)

@@ -111,7 +111,8 @@ int launch(Index workers) {
       std::erase(running, ended);
       const int own = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
       if (own != Exit::ok && code == Exit::ok) {
-        code = WIFEXITED(status) ? own : Exit::failed;
+        const bool asked = WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGTERM);
+        code = WIFEXITED(status) ? own : asked ? Exit::interrupted : Exit::failed;
         if (WIFSIGNALED(status))
           print_message(fmt::format("saddle: a worker was killed by signal {} ({})\n", WTERMSIG(status),
                                     ::strsignal(WTERMSIG(status))));

@@ -120,6 +120,9 @@ int run_train(const TrainArguments& given, const Context& context) {
   TrainArguments arguments = given;
   if (arguments.resume && arguments.out.empty())
     throw InvalidArgument("--resume needs --out, the folder of the run to go on with");
+  if (arguments.resume && !run::has_run(arguments.out))
+    throw InvalidArgument(fmt::format("{} holds no run that could be resumed", arguments.out),
+                          "leave out --resume to start one");
   if (arguments.resume && arguments.force)
     throw InvalidArgument("--resume goes on with a run, --force replaces it: give one of them");
   run::Settings settings = settings_of(arguments);

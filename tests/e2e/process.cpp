@@ -21,7 +21,7 @@ bool has_training() { return fs::exists(fs::path(SADDLE_CLI).parent_path() / "sa
 
 bool trains(const std::string& line) {
   for (const char* command :
-       {"saddle train", "saddle eval", "saddle predict", "saddle compare", "saddle report", "saddle weights show runs"})
+       {"saddle train", "saddle eval", "saddle predict", "saddle compare", "saddle weights show runs"})
     if (line.find(command) != std::string::npos) return true;
   return false;
 }

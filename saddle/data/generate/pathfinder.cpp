@@ -4,12 +4,8 @@
 #include <cmath>
 #include <numbers>
 #include <optional>
-#include <string>
 
-#include "saddle/base/parallel.hpp"
 #include "saddle/data/generate/pathfinder_stamps.hpp"
-#include "saddle/data/generate/settings.hpp"
-#include "saddle/data/records.hpp"
 
 namespace saddle::data {
 
@@ -21,7 +17,7 @@ constexpr float curve_contrast = 1.5F, distractor_contrast = 2.0F;
 
 using Image = std::array<double, pixels>;
 
-std::size_t at(Point p) { return static_cast<std::size_t>(p.y * image_size + p.x); }
+std::size_t at(Point p) { return cell(p.y, p.x, image_size); }
 
 Point move(Point from, double direction, double distance) {
   return {static_cast<int>(std::ceil(from.y + distance * std::sin(direction))),
@@ -47,7 +43,7 @@ void stamp_onto(Image& image, const std::array<float, Stamp::size * Stamp::size>
     for (int x = 0; x < Stamp::size; ++x) {
       const Point p{centre.y + y - Stamp::size / 2, centre.x + x - Stamp::size / 2};
       if (!inside(p)) continue;
-      const float value = contrast * drawing[static_cast<std::size_t>(y * Stamp::size + x)];
+      const float value = contrast * drawing[cell(y, x, Stamp::size)];
       image[at(p)] = std::max(image[at(p)], static_cast<double>(value));
     }
 }
@@ -57,7 +53,7 @@ bool fits(const Image& mask, const Stamp& stamp, Point centre) {
   for (int y = 0; y < Stamp::size; ++y)
     for (int x = 0; x < Stamp::size; ++x) {
       const Point p{centre.y + y - Stamp::size / 2, centre.x + x - Stamp::size / 2};
-      const double area = stamp.mask[static_cast<std::size_t>(y * Stamp::size + x)];
+      const double area = stamp.mask[cell(y, x, Stamp::size)];
       if (inside(p) && mask[at(p)] + area >= 1.8) return false;
     }
   return true;
@@ -245,65 +241,6 @@ void add_disc(Image& image, Point centre) {
   for (std::size_t i = 0; i < image.size(); ++i) image[i] = std::max(image[i], static_cast<double>(disc[i]) / 255);
 }
 
-// Every image has a stream of its own: they are drawn in parallel, and more of them do not change the first.
-DatasetPtr dataset(Description description, Index count, std::uint64_t seed, bool tokens) {
-  std::string bytes(static_cast<std::size_t>(count * pixels), '\0');
-  std::vector<Record> list(static_cast<std::size_t>(count));
-  parallel_for(count, 16,
-               [&](Index i) {
-                 Stream stream(seed, "pathfinder32/" + description.split + "/" + std::to_string(i));
-                 const PathfinderImage image = draw_pathfinder(stream);
-                 const auto offset = static_cast<std::size_t>(i * pixels);
-                 std::copy(image.pixels.begin(), image.pixels.end(),
-                           bytes.begin() + static_cast<std::ptrdiff_t>(offset));
-                 list[static_cast<std::size_t>(i)] = {offset, pixels, tokens ? pixels : 1, image.label};
-               },
-               {Schedule::dynamic});
-  Checksum checksum;
-  checksum.add(bytes);
-  description.checksum = checksum.text();
-  description.classes = {"0", "1"};
-  if (tokens) {
-    description.kind = Kind::tokens;
-    description.vocabulary = 257;
-    description.notes.emplace_back("tokens are grey values plus 1: black is a pixel like any other, not padding");
-  } else {
-    description.kind = Kind::image;
-    description.channels = 1;
-    description.rows = description.columns = image_size;
-  }
-  const auto decode = [tokens](std::string_view text, const Record&, Sample& into) {
-    for (const char c : text) {
-      const auto byte = static_cast<unsigned char>(c);
-      if (tokens)
-        into.tokens.push_back(byte + 1);
-      else
-        into.values.push_back(static_cast<float>(byte) / 255);
-    }
-  };
-  const std::string name = description.name;
-  return records(std::move(description), contents_of(std::move(bytes), name), std::move(list), decode);
-}
-
-Generator generator(const std::string& name, const std::string& summary, bool tokens) {
-  const std::vector<GeneratorOption> options = split_options(6000, 1000, 2000);
-  return {name, summary, tokens ? Kind::tokens : Kind::image, options,
-          [name, options, tokens](const std::map<std::string, std::string>& given) {
-            const Settings settings(name, options, given);
-            const auto part = [settings, tokens](const char* split) {
-              return [settings, tokens, split] {
-                Description description;
-                description.name = settings.name();
-                description.split = split;
-                return dataset(std::move(description), settings.whole(split), settings.seed(), tokens);
-              };
-            };
-            Task task{settings.name(), part("train"), {}, part("test")};
-            if (settings.whole("validation") > 0) task.validation = part("validation");
-            return task;
-          }};
-}
-
 }  // namespace
 
 PathfinderImage draw_pathfinder(Stream& stream) {
@@ -326,15 +263,6 @@ PathfinderImage draw_pathfinder(Stream& stream) {
     result.pixels[i] =
         static_cast<std::uint8_t>(std::clamp(std::floor((scene->image[i] - base) * 255 / range + 0.5), 0.0, 255.0));
   return result;
-}
-
-Generator pathfinder_generator() {
-  return generator("pathfinder32", "two discs among dashed curves: on the same one? images of 32 x 32; chance 50 %",
-                   false);
-}
-
-Generator pathfinder_pixels_generator() {
-  return generator("pathfinder32_pixels", "the images of pathfinder32 as sequences of 1024 pixels; chance 50 %", true);
 }
 
 }  // namespace saddle::data

@@ -29,8 +29,8 @@ std::vector<Taps> taps(int n, int m) {
   std::vector<Taps> all;
   for (int i = 0; i < m; ++i) {
     const double centre = (i + 0.5) * scale;
-    const int low = std::max(0, static_cast<int>(centre - 3 * scale + 0.5));
-    const int high = std::min(n, static_cast<int>(centre + 3 * scale + 0.5));
+    const int low = std::max(0, static_cast<int>(std::floor(centre - 3 * scale + 0.5)));
+    const int high = std::min(n, static_cast<int>(std::floor(centre + 3 * scale + 0.5)));
     std::vector<double> weights;
     double sum = 0;
     for (int j = low; j < high; ++j) {
@@ -60,7 +60,7 @@ Bytes stroke(Point tip) {
   const int along = std::max(dy, dx), across = std::min(dy, dx);
   int error = along - 2 * across;
   for (int i = 0; i <= along; ++i) {
-    image[static_cast<std::size_t>(tip.y * field + tip.x)] = 255;
+    image[cell(tip.y, tip.x, field)] = 255;
     const bool aside = error < 0;
     error += (aside ? 2 * along : 0) - 2 * across;
     if (steep || aside) tip.y += sy;
@@ -76,13 +76,12 @@ Bytes widened(const Bytes& image) {
     for (int dy = -2; dy <= 2; ++dy)
       for (int dx = -2; dx <= 2; ++dx) {
         const int v = y + dy, u = x + dx;
-        if (dy * dy + dx * dx <= 4 && v >= 0 && u >= 0 && v < field && u < field)
-          wide[static_cast<std::size_t>(v * field + u)] = 255;
+        if (dy * dy + dx * dx <= 4 && v >= 0 && u >= 0 && v < field && u < field) wide[cell(v, u, field)] = 255;
       }
   };
   for (int y = 0; y < field; ++y)
     for (int x = 0; x < field; ++x)
-      if (image[static_cast<std::size_t>(y * field + x)] != 0) set(y, x);
+      if (image[cell(y, x, field)] != 0) set(y, x);
   return wide;
 }
 
@@ -98,7 +97,7 @@ Stamp make_stamp(Point tip) {
   // The reference looks at seven of the nine rows and columns, one cell off the centre; so do we.
   for (int y = 0; y <= 6; ++y)
     for (int x = 0; x <= 6; ++x)
-      if (mask[static_cast<std::size_t>(y * Stamp::size + x)] == 255) stamp.needed.push_back({y - 3, x - 3});
+      if (mask[cell(y, x, Stamp::size)] == 255) stamp.needed.push_back({y - 3, x - 3});
   // And it takes a place whose cells all lie outside of the image for "no place left", wherever that is.
   stamp.usable = true;
   for (int y = 0; y < image_size; ++y)
@@ -113,13 +112,12 @@ Stamp make_stamp(Point tip) {
 
 Bytes reduce_lanczos(const Bytes& image, int n, int m) {
   const std::vector<Taps> all = taps(n, m);
-  Bytes narrow(static_cast<std::size_t>(n * m)), small(static_cast<std::size_t>(m * m));
+  Bytes narrow(cell(n, 0, m)), small(cell(m, 0, m));
   for (int y = 0; y < n; ++y)
     for (int x = 0; x < m; ++x)
-      narrow[static_cast<std::size_t>(y * m + x)] = filtered(all[static_cast<std::size_t>(x)], image.data() + y * n, 1);
+      narrow[cell(y, x, m)] = filtered(all[static_cast<std::size_t>(x)], image.data() + y * n, 1);
   for (int y = 0; y < m; ++y)
-    for (int x = 0; x < m; ++x)
-      small[static_cast<std::size_t>(y * m + x)] = filtered(all[static_cast<std::size_t>(y)], narrow.data() + x, m);
+    for (int x = 0; x < m; ++x) small[cell(y, x, m)] = filtered(all[static_cast<std::size_t>(y)], narrow.data() + x, m);
   return small;
 }
 
@@ -145,7 +143,7 @@ Bytes disc_at(Point centre) {
   for (int y = 0; y < wide; ++y)
     for (int x = 0; x < wide; ++x) {
       const int dy = y - 2 * centre.y, dx = x - 2 * centre.x;
-      if (dy * dy + dx * dx <= 9) image[static_cast<std::size_t>(y * wide + x)] = 255;
+      if (dy * dy + dx * dx <= 9) image[cell(y, x, wide)] = 255;
     }
   return reduce_lanczos(image, wide, image_size);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -15,6 +16,10 @@ struct Point {
 };
 
 using Bytes = std::vector<std::uint8_t>;  // a square, row by row
+
+inline std::size_t cell(int y, int x, int width) {
+  return static_cast<std::size_t>(y) * static_cast<std::size_t>(width) + static_cast<std::size_t>(x);
+}
 
 // From n x n to m x m by the Lanczos filter with three lobes, exactly as Pillow does it for bytes.
 Bytes reduce_lanczos(const Bytes& image, int n, int m);

@@ -107,8 +107,15 @@ function pointer(event, svg) {
   return [(event.clientX - box.left) * view.width / box.width, (event.clientY - box.top) * view.height / box.height];
 }
 
-// Axes with thin lines: values on the left, a name above.
-function axes(svg, {x, y, width, height, margin, xName, yName, xFormat, yFormat, xTicks, yTicks}) {
+// The format, or one with more digits if it would write two values alike.
+function toldApart(values, format) {
+  for (let digits = 3; digits < 10 && new Set(values.map((v) => format(v))).size < values.length; ++digits)
+    format = d3.format(`.${digits}~s`);
+  return format;
+}
+
+// Axes with thin lines: values on the left, a name above; `whole`: no fractions on the lower one.
+function axes(svg, {x, y, width, height, margin, xName, yName, xFormat, yFormat, xTicks, yTicks, whole}) {
   const left = svg.append('g').attr('class', 'axis').attr('transform', `translate(${margin.left} 0)`);
   left.call(d3.axisLeft(y)
                 .ticks(yTicks || 5, yFormat && typeof yFormat === 'string' ? yFormat : undefined)
@@ -117,11 +124,17 @@ function axes(svg, {x, y, width, height, margin, xName, yName, xFormat, yFormat,
                 .tickPadding(6));
   left.select('.domain').remove();
   const bottom = svg.append('g').attr('class', 'axis bare').attr('transform', `translate(0 ${height - margin.bottom})`);
-  bottom.call(d3.axisBottom(x)
-                  .ticks(xTicks || Math.max(2, Math.floor(width / 90)))
-                  .tickFormat(xFormat || null)
-                  .tickSize(4)
-                  .tickPadding(4));
+  const axis = d3.axisBottom(x).tickSize(4).tickPadding(4);
+  if (x.ticks) {
+    const most = xTicks || Math.max(2, Math.floor(width / 90));
+    const digit = (v) => Math.round(v / Math.pow(10, Math.floor(Math.log10(v) + 1e-9)));
+    const ticks = x.ticks(most).filter((v) => !whole || Number.isInteger(v));
+    const values = x.base ? ticks.filter((v) => [1, 2, 5].includes(digit(v))) : ticks;  // a log scale gives too many
+    axis.tickValues(values).tickFormat(toldApart(values, xFormat || x.tickFormat(values.length)));
+  } else {
+    axis.tickFormat(xFormat || null);
+  }
+  bottom.call(axis);
   svg.append('text')
       .attr('class', 'axis-name')
       .attr('x', width - margin.right)

@@ -86,6 +86,7 @@ function curvesSection(body) {
         width,
         height,
         margin,
+        whole: chosen.axis !== 'seconds',
         xName: chosen.axis === 'seconds' ? 'training time, s' : chosen.axis,
         yName: chosen.split + (metric === 'accuracy' ? ' accuracy, %' : ' loss'),
         yFormat: metric === 'accuracy' ? (v) => percent(v, domain[1] - domain[0] < 0.05 ? 1 : 0) :

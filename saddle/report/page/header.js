@@ -34,7 +34,8 @@ function header() {
     environment('torch').length ? 'torch ' + environment('torch').join(', ') : ''
   ].filter(Boolean).join(', ');
   const facts = [
-    ['Data', sizes.map((text) => el('span', {}, text))], ['Model', distinct(runs.map((run) => run.model)).join(', ')],
+    ['Data', sizes.length > 4 ? sizes.join('; ') : sizes.map((text) => el('span', {}, text))],
+    ['Model', distinct(runs.map((run) => run.model)).join(', ')],
     [
       'Protocol',
       honest ?

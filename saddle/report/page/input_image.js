@@ -11,7 +11,7 @@ function drawImageInput(svg, width, {input, grid, tokens, weights, query, pick})
   const left = (width - wide) / 2;
   const top = layout.prefix ? 34 : 0;
   const cell = [wide / layout.columns, tall / layout.rows];
-  const shade = (token) => Math.pow(weights.of(token) / weights.max, 0.8) * 0.82;
+  const shade = (token) => Math.pow(weights.of(token) / weights.top, 0.8) * 0.82;
   for (let t = 0; t < layout.prefix; ++t) {
     svg.append('rect')
         .attr('class', 'attended')

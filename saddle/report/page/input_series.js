@@ -20,7 +20,7 @@ function drawSeriesInput(svg, width, {input, tokens, weights, query, pick}) {
       .attr('y', 0)
       .attr('width', size + 0.4)
       .attr('height', row * panels.length)
-      .style('fill-opacity', (t) => 0.75 * weights.of(t) / weights.max);
+      .style('fill-opacity', (t) => 0.75 * weights.of(t) / weights.top);
   panels.forEach((panel, p) => {
     const values = panel.flatMap((c) => input.values[c]).filter(known);
     const y = d3.scaleLinear().domain(d3.extent(values)).range([row * (p + 1) - 6, row * p + 8]);
@@ -30,7 +30,7 @@ function drawSeriesInput(svg, width, {input, tokens, weights, query, pick}) {
           .attr('d', d3.line().defined(known).x((_, i) => x(i + 0.5)).y((v) => y(v))(input.values[c]));
     const name = apart ? (input.channel_names || [])[panel[0]] || (channels > 1 ? 'channel ' + (panel[0] + 1) : '') :
                          `${channels} channels`;
-    svg.append('text').attr('class', 'name strong').attr('x', margin.left + 4).attr('y', row * p + 13).text(name);
+    svg.append('text').attr('class', 'name').attr('x', margin.left + 4).attr('y', row * p + 13).text(name);
     svg.append('line')
         .attr('class', 'rule')
         .attr('x1', 0)
@@ -39,7 +39,7 @@ function drawSeriesInput(svg, width, {input, tokens, weights, query, pick}) {
         .attr('y2', row * (p + 1));
   });
   const base = row * panels.length + profile;
-  const y = d3.scaleLinear().domain([0, weights.max]).range([base, base - profile + 10]);
+  const y = d3.scaleLinear().domain([0, weights.top]).range([base, base - profile + 10]);
   svg.append('g')
       .selectAll('rect')
       .data(cells)

@@ -20,7 +20,7 @@ function drawTokensInput(svg, width, {input, tokens, weights, query, pick}) {
       .attr('width', (b) => b.size)
       .attr('height', row - 2)
       .attr('rx', 3)
-      .style('fill-opacity', (b) => 0.72 * weights.of(b.token) / weights.max);
+      .style('fill-opacity', (b) => 0.72 * weights.of(b.token) / weights.top);
   g.append('rect')
       .attr('class', (b) => b.token === query ? 'query' : 'frame faint')
       .attr('width', (b) => b.size)

@@ -80,7 +80,7 @@ function mapsSection(body) {
         .attr('width', wide)
         .attr('height', tall)
         .attr('preserveAspectRatio', 'none')
-        .attr('href', picture(map.rows, map.columns, (i) => heat(map.values[i])))
+        .attr('href', mapPicture(map))
         .style('image-rendering', 'pixelated');
     svg.append('rect')
         .attr('class', 'frame')
@@ -115,7 +115,7 @@ function mapsSection(body) {
         .attr('x', margin.left + bar)
         .attr('y', y + 22)
         .attr('text-anchor', 'end')
-        .text(map.max.toFixed(3));
+        .text(map.top.toFixed(3));
     drawMatrix.box = {left: margin.left, top: margin.top, wide, tall};
     matrix.say('A row is a query, a column a key. ↑ and ↓ move the query.');
     cursor();
@@ -148,7 +148,8 @@ function mapsSection(body) {
     return drawProbabilities(svg, width, sampleOf(), className);
   }
   function drawAll(svg, width) {
-    all.say('Every map has its own scale, from 0 to its largest weight. Choose one to see it large.');
+    all.say(
+        'Every map has its own scale, from 0 to its largest weight or three times its mean. Choose one to see it large.');
     return drawThumbnails(svg, width, runOf(), at.sample, at, (layer, head) => {
       Object.assign(at, {layer, head});
       draw();

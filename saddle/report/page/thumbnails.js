@@ -37,7 +37,7 @@ function drawThumbnails(svg, width, run, sample, at, choose) {
           .attr('width', size)
           .attr('height', size)
           .attr('preserveAspectRatio', 'none')
-          .attr('href', picture(map.rows, map.columns, (i) => heat(map.values[i])))
+          .attr('href', mapPicture(map))
           .style('image-rendering', 'pixelated');
       g.append('rect').attr('class', chosen ? 'chosen' : 'frame').attr('width', size).attr('height', size);
       const activate = () => {

@@ -24,7 +24,10 @@ function picture(rows, columns, shade) {
 // Weights of one head: cells of the map, and from tokens to cells.
 function readMap(run, sample, layer, head) {
   const map = report.runs[run].inspect.samples[sample].layers[layer].heads[head];
-  if (!map.values) map.values = decode(map.data);
+  if (!map.values) {
+    map.values = decode(map.data);
+    map.top = fullShade(map.max, d3.mean(map.values) / 255 * map.max);
+  }
   const [rowScale, columnScale] = map.scale || [1, 1];
   const inspect = report.runs[run].inspect;
   const pooled = inspect.pooling.find((entry) => entry.layer === layer);
@@ -47,7 +50,10 @@ function readMap(run, sample, layer, head) {
   };
 }
 
-// What a query gives to every token, or what all queries give on average; with the largest, for the shades.
+// The weight that gets the full shade. It is the largest, unless all are nearly equal: those should look pale and even.
+const fullShade = (max, mean) => Math.max(max, 3 * mean) || 1;
+
+// What a query gives to every token, or what all queries give on average, with the largest and that of the full shade.
 function weightsOf(head, query) {
   const {map} = head;
   const cells = new Float64Array(map.columns);
@@ -57,8 +63,16 @@ function weightsOf(head, query) {
   } else {
     for (let c = 0; c < map.columns; ++c) cells[c] = head.at(head.row(query), c);
   }
-  return {of: (token) => head.column(token) < 0 ? 0 : cells[head.column(token)], max: d3.max(cells) || 1};
+  const max = d3.max(cells) || 1;
+  return {
+    of: (token) => head.column(token) < 0 ? 0 : cells[head.column(token)],
+    max,
+    top: fullShade(max, d3.mean(cells))
+  };
 }
+
+// The map as a picture, from 0 to map.top.
+const mapPicture = (map) => picture(map.rows, map.columns, (i) => heat(Math.round(map.values[i] * map.max / map.top)));
 
 const heat = (() => {
   const table = d3.range(256).map((i) => {

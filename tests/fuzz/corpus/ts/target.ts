@@ -1,0 +1,3 @@
+@targetLabel true
+@data
+1,2:0.5
