@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 namespace {
 
 // The four files of MNIST and its like.
-auto idx_task(const std::string& name, std::vector<std::string> classes) {
+auto idx_task(const std::string& name, const std::vector<std::string>& classes) {
   return [=](const fs::path& folder, const Where& where) {
     const auto open = [=](const char* split, const std::string& prefix) {
       return [=] {
@@ -179,7 +179,8 @@ Task badges_task(const fs::path& folder, const Where& where) {
 }
 
 // A CSV file in a form of its own; without a test file a part is held out.
-auto table_task(const std::string& name, const std::string& train, const std::string& test, TableOptions options) {
+auto table_task(const std::string& name, const std::string& train, const std::string& test,
+                const TableOptions& options) {
   return [=](const fs::path& folder, const Where& where) {
     const auto open = [=](const char* split, const std::string& file, const Description* like) {
       const fs::path plain = folder / file;

@@ -37,7 +37,7 @@ struct Descriptor {
 class InMemory final : public Contents {
  public:
   InMemory(std::string text, std::string file) : Contents(std::move(file), false), text_(std::move(text)) {
-    bytes_ = text_;
+    hold(text_);
   }
 
  private:
@@ -49,9 +49,9 @@ class Mapped final : public Contents {
   Mapped(int descriptor, std::size_t size, const std::string& file) : Contents(file, true) {
     void* start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (start == MAP_FAILED) fail(file, errno);
-    bytes_ = {static_cast<const char*>(start), size};
+    hold({static_cast<const char*>(start), size});
   }
-  ~Mapped() override { ::munmap(const_cast<char*>(bytes_.data()), bytes_.size()); }
+  ~Mapped() override { ::munmap(const_cast<char*>(bytes().data()), bytes().size()); }
 };
 
 // Up to size bytes, fewer only at the end of the file.

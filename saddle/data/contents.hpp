@@ -21,9 +21,10 @@ class Contents {
 
  protected:
   Contents(std::string file, bool on_disk) : file_(std::move(file)), on_disk_(on_disk) {}
-  std::string_view bytes_;
+  void hold(std::string_view bytes) { bytes_ = bytes; }
 
  private:
+  std::string_view bytes_;
   std::string file_;
   bool on_disk_;
 };

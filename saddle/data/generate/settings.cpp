@@ -27,7 +27,8 @@ double read_value(const std::string& generator, const GeneratorOption& option, c
 
 Settings::Settings(const std::string& generator, const std::vector<GeneratorOption>& options,
                    const std::map<std::string, std::string>& given) {
-  for (const auto& [name, text] : given) {
+  for (const auto& entry : given) {
+    const std::string& name = entry.first;
     const bool known = std::any_of(options.begin(), options.end(), [&](const auto& o) { return o.name == name; });
     if (known) continue;
     std::vector<std::string> names;
