@@ -175,7 +175,11 @@ PlanLock::PlanLock(const Plan& plan) {
   }
   try {
     const fs::path file = plan.folder / "compare.json";
-    if (!fs::exists(file)) {
+    // Options of a plan whose cells all failed at once bind nobody.
+    if (!fs::exists(file) || std::ranges::none_of(plan.cells, [](const Cell& cell) {
+          return fs::exists(cell.folder / "result.json") ||
+                 fs::exists(cell.folder / "checkpoints" / "last.safetensors");
+        })) {
       io::write_atomically(file, json_text(plan_schema, wanted));
       return;
     }

@@ -119,6 +119,12 @@ class CompareCommand : public testing::Test {
   const std::string two = "--attention softmax --attention softmax+bn --data waves --out runs ";
 };
 
+TEST_F(CompareCommand, WordsForTheTrainerMayFollowAnyOption) {
+  const Result result = compare("--data d --out runs --seeds 0 --attention softmax -- --epochs 3");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(calls(), testing::ElementsAre(HasSubstr("--epochs 3")));
+}
+
 TEST_F(CompareCommand, TrainsEveryCellAndComparesPairedBySeed) {
   const Result result = compare(two + "--seeds 0..2 --threads 2 -- --epochs 5");
   ASSERT_EQ(result.code, 0) << result.err;

@@ -66,6 +66,8 @@ void add_option(CLI::App& app, const Option& option) {
       },
       option.target);
   added->required(option.required);
+  // An option that may be repeated takes one value each time, not all words that follow, nor the -- behind it.
+  if (option.names.starts_with("-")) added->allow_extra_args(false);
   if (!std::holds_alternative<bool*>(option.target))
     added->check([option](const std::string& value) { return value_problem(option, value); });
 }

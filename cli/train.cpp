@@ -61,7 +61,7 @@ Command eval_command() {
           "Evaluate a trained model on the test split of a data set, by default of its own.",
           {{"once more", "saddle eval runs/waves"}, {"for scripts", "saddle eval runs/waves --json"}},
           {{"run", "", "folder of a run, or a file of its checkpoints", &a->run, true},
-           {"--data", "NAME", "another data set, or a file", &a->data},
+           {"--data", "NAME", "the test split of another data set, or all samples of a file", &a->data},
            {"--data-dir", "FOLDER", "where data sets are looked for first", &a->folder}},
           [a](const Context& context) { return run_eval(*a, context); }};
 }

@@ -41,6 +41,40 @@ void check_fits(const train::Trained& trained, const data::Description& found) {
         "saddle predict gives classes to samples whatever their labels are");
 }
 
+int print_scores(const EvalArguments& arguments, const train::Trained& trained, const data::DatasetPtr& samples,
+                 const std::string& name, const Context& context) {
+  const train::Evaluation evaluation = evaluate(trained, samples);
+  const auto& classes = trained.data.classes;
+  const eval::Metrics metrics =
+      eval::metrics_of(evaluation.labels, evaluation.predicted, static_cast<Index>(classes.size()));
+  if (context.json) {
+    Json per_class = Json::array();
+    for (std::size_t c = 0; c < classes.size(); ++c)
+      per_class.push_back({{"label", classes[c]},
+                           {"precision", metrics.per_class[c].precision},
+                           {"recall", metrics.per_class[c].recall},
+                           {"f1", metrics.per_class[c].f1},
+                           {"support", metrics.per_class[c].support}});
+    print_json("saddle.eval/1", {{"run", arguments.run},
+                                 {"data", name},
+                                 {"count", evaluation.count},
+                                 {"accuracy", evaluation.accuracy},
+                                 {"loss", evaluation.loss},
+                                 {"confusion", metrics.confusion},
+                                 {"per_class", per_class}});
+    return Exit::ok;
+  }
+  Table table({"class", "precision", "recall", "F1", "samples"}, "lrrrr");
+  for (std::size_t c = 0; c < classes.size(); ++c) {
+    const eval::ClassScores& scores = metrics.per_class[c];
+    table.add({classes[c], fmt::format("{:.3f}", scores.precision), fmt::format("{:.3f}", scores.recall),
+               fmt::format("{:.3f}", scores.f1), std::to_string(scores.support)});
+  }
+  print(table.text() + fmt::format("\ntest accuracy {:.2f} % of {} samples of {}, loss {:.4f}\n",
+                                   100 * evaluation.accuracy, evaluation.count, name, evaluation.loss));
+  return Exit::ok;
+}
+
 }  // namespace
 
 int run_eval(const EvalArguments& arguments, const Context& context) {
@@ -56,41 +90,17 @@ int run_eval(const EvalArguments& arguments, const Context& context) {
     settings.data.name = arguments.data;
   }
   if (!arguments.folder.empty()) settings.data.folder = arguments.folder;
+  if (!arguments.data.empty() && fs::is_regular_file(arguments.data)) {
+    // Every sample of a file, its columns and classes read as those the model was trained on.
+    const data::DatasetPtr samples = data::open_samples(arguments.data, trained.data, train::where_of(settings.data));
+    return print_scores(arguments, trained, samples, arguments.data, context);
+  }
   const data::Task task = data::find_task(settings.data.name, train::where_of(settings.data));
   if (!task.test)
     throw InvalidArgument(fmt::format("{} has no test split", task.name), "saddle predict takes any file");
   const data::DatasetPtr test = task.test();
   check_fits(trained, test->description());
-  const train::Evaluation evaluation = evaluate(trained, test);
-  const auto& classes = trained.data.classes;
-  const eval::Metrics metrics =
-      eval::metrics_of(evaluation.labels, evaluation.predicted, static_cast<Index>(classes.size()));
-  if (context.json) {
-    Json per_class = Json::array();
-    for (std::size_t c = 0; c < classes.size(); ++c)
-      per_class.push_back({{"label", classes[c]},
-                           {"precision", metrics.per_class[c].precision},
-                           {"recall", metrics.per_class[c].recall},
-                           {"f1", metrics.per_class[c].f1},
-                           {"support", metrics.per_class[c].support}});
-    print_json("saddle.eval/1", {{"run", arguments.run},
-                                 {"data", task.name},
-                                 {"count", evaluation.count},
-                                 {"accuracy", evaluation.accuracy},
-                                 {"loss", evaluation.loss},
-                                 {"confusion", metrics.confusion},
-                                 {"per_class", per_class}});
-    return Exit::ok;
-  }
-  Table table({"class", "precision", "recall", "F1", "samples"}, "lrrrr");
-  for (std::size_t c = 0; c < classes.size(); ++c) {
-    const eval::ClassScores& scores = metrics.per_class[c];
-    table.add({classes[c], fmt::format("{:.3f}", scores.precision), fmt::format("{:.3f}", scores.recall),
-               fmt::format("{:.3f}", scores.f1), std::to_string(scores.support)});
-  }
-  print(table.text() + fmt::format("\ntest accuracy {:.2f} % of {} samples of {}, loss {:.4f}\n",
-                                   100 * evaluation.accuracy, evaluation.count, task.name, evaluation.loss));
-  return Exit::ok;
+  return print_scores(arguments, trained, test, task.name, context);
 }
 
 int run_predict(const PredictArguments& arguments, const Context& context) {
@@ -116,6 +126,7 @@ int run_predict(const PredictArguments& arguments, const Context& context) {
     return Exit::ok;
   }
   print_or_write(arguments.out, train::predictions_csv(evaluation, classes));
+  if (!arguments.out.empty()) print(fmt::format("{}: classes of {} samples\n", arguments.out, evaluation.count));
   return Exit::ok;
 }
 

@@ -48,7 +48,18 @@ run::Settings settings_of(const TrainArguments& arguments) {
   if (!arguments.model.empty()) add({{"model.name", arguments.model, "flag --model"}});
   if (!arguments.attention.empty()) add({{"model.attention", join(arguments.attention, ","), "flag --attention"}});
   if (!arguments.last.empty()) add({{"model.last_attention", arguments.last, "flag --last"}});
-  return run::resolve(given);
+  run::Settings settings = run::resolve(given);
+  // A run finds its files from anywhere.
+  for (std::string* path : {&settings.data.name, &settings.data.test, &settings.data.folder})
+    if (!path->empty() && fs::exists(*path)) *path = fs::absolute(*path).lexically_normal().string();
+  return settings;
+}
+
+// Nothing is left to do for a finished run with these settings.
+bool is_done(const std::string& out, const run::Settings& settings) {
+  if (!run::is_finished(out)) return false;
+  const run::Settings before = run::resolve(run::read_settings((fs::path(out) / "config.toml").string()));
+  return run::differences(before, settings).empty() && before.train.budget == settings.train.budget;
 }
 
 // Letters, digits and a few signs of a text; what else there is becomes one dash.
@@ -97,7 +108,7 @@ void print_result(const fs::path& folder, const Context& context) {
   std::string text;
   if (result.contains("test")) {
     text += fmt::format("test accuracy {} of {} samples, epoch {} chosen by {}\n", percent(result["test"]),
-                        result["test"]["count"].get<Index>(), result["best_epoch"].dump(),
+                        result["test"]["count"].get<Index>(), fmt::format("{:.4g}", result["best_epoch"].get<double>()),
                         result["protocol"] == "paper"   ? "the TEST split itself (protocol paper: too good)"
                         : result.contains("validation") ? fmt::format("validation ({})", percent(result["validation"]))
                                                         : "nothing: it is the last");
@@ -131,7 +142,7 @@ int run_train(const TrainArguments& given, const Context& context) {
     return Exit::ok;
   }
   if (arguments.out.empty()) arguments.out = default_folder(settings);
-  if (arguments.resume && run::is_finished(arguments.out) && arguments.allowed.empty()) {
+  if (arguments.resume && is_done(arguments.out, settings)) {
     print_result(arguments.out, context);
     return Exit::ok;
   }

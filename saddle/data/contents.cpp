@@ -244,4 +244,43 @@ bool Lines::next(Line& line) {
   return true;
 }
 
+namespace {
+
+// Bytes of the character that starts here, 0 if none does.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto follows = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
+    return byte(i) >= low && byte(i) <= high;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xc2 && first <= 0xdf) return follows(1) ? 2 : 0;
+  if (first >= 0xe0 && first <= 0xef) {
+    const bool second = follows(1, first == 0xe0 ? 0xa0 : 0x80, first == 0xed ? 0x9f : 0xbf);
+    return second && follows(2) ? 3 : 0;
+  }
+  if (first >= 0xf0 && first <= 0xf4) {
+    const bool second = follows(1, first == 0xf0 ? 0x90 : 0x80, first == 0xf4 ? 0x8f : 0xbf);
+    return second && follows(2) && follows(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void require_utf8(const Contents& contents) {
+  const std::string_view text = contents.bytes();
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(text.substr(at));
+    if (length == 0) {
+      const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n') + 1;
+      const std::size_t start = text.rfind('\n', at) == std::string_view::npos ? 0 : text.rfind('\n', at) + 1;
+      throw DataError(contents.file(), static_cast<long>(line), static_cast<long>(at - start) + 1,
+                      fmt::format("found the byte {:#04x}, which is not UTF-8", static_cast<unsigned char>(text[at])),
+                      "convert the file, for example with iconv -f latin1 -t utf-8");
+    }
+    at += length;
+  }
+}
+
 }  // namespace saddle::data

@@ -37,6 +37,9 @@ using ContentsPtr = std::shared_ptr<const Contents>;
 ContentsPtr read_contents(const std::string& file, Index stream_above);
 ContentsPtr contents_of(std::string text, std::string file);
 
+// Labels and names reach JSON and pages: text that is not UTF-8 throws DataError with line and column.
+void require_utf8(const Contents& contents);
+
 // FNV-1a of 64 bits over the unpacked bytes, as 16 hexadecimal digits; several files one after the other.
 class Checksum {
  public:

@@ -6,31 +6,11 @@ namespace saddle::data {
 
 using Json = nlohmann::ordered_json;
 
-namespace {
-
-struct KindWord {
-  Kind kind;
-  const char* word;
-};
-constexpr KindWord words[] = {{Kind::series, "series"},
-                              {Kind::image, "image"},
-                              {Kind::tokens, "tokens"},
-                              {Kind::pair, "pair"},
-                              {Kind::events, "events"}};
-
-}  // namespace
-
-const char* word_for(Kind kind) {
-  for (const KindWord& each : words)
-    if (each.kind == kind) return each.word;
-  return "unknown";
-}
-
 Json to_json(const Description& d) {
   Json table = Json::array();
   for (const Column& column : d.table) table.push_back({{"name", column.name}, {"categories", column.categories}});
   return {{"name", d.name},
-          {"kind", word_for(d.kind)},
+          {"kind", to_string(d.kind)},
           {"channels", d.channels},
           {"rows", d.rows},
           {"columns", d.columns},
@@ -56,8 +36,8 @@ Description description_from_json(const Json& json) {
   Description d;
   d.name = json.at("name");
   const std::string kind = json.at("kind");
-  for (const KindWord& each : words)
-    if (each.word == kind) d.kind = each.kind;
+  for (const Kind each : {Kind::series, Kind::image, Kind::tokens, Kind::pair, Kind::events})
+    if (to_string(each) == kind) d.kind = each;
   d.channels = json.at("channels");
   d.rows = json.at("rows");
   d.columns = json.at("columns");

@@ -13,6 +13,4 @@ nlohmann::ordered_json to_json(const Scaling& scaling);
 Description description_from_json(const nlohmann::ordered_json& json);
 Scaling scaling_from_json(const nlohmann::ordered_json& json);
 
-const char* word_for(Kind kind);
-
 }  // namespace saddle::data

@@ -163,6 +163,7 @@ Format format_of(const fs::path& file, const Where& where) {
 DatasetPtr read_file(const fs::path& file, Format format, Description description, const Where& where,
                      const Description* like, bool labels_required, std::vector<DataError>* problems) {
   const ContentsPtr contents = read_contents(file.string(), where.stream_above);
+  if (format == Format::ts || format == Format::table) require_utf8(*contents);
   const auto classes = like != nullptr ? std::optional(like->classes) : std::nullopt;
   const auto read_text = [&](TextForm form) {
     return read_token_text(contents, std::move(description), {form, 0, classes, labels_required, problems});

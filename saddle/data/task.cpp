@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 
+#include "saddle/base/error.hpp"
 #include "saddle/data/records.hpp"
 #include "saddle/data/split.hpp"
 
@@ -60,6 +61,10 @@ Task hold_out(std::string name, OpenTrain all, double share) {
   const auto part = [once, share](bool test) {
     const DatasetPtr data = once->get();
     Split split = stratified_split(*data, share, seed);
+    if (split.validation.empty())
+      throw InvalidArgument(
+          fmt::format("no class of {} has two samples, so none can be held out for a test", data->description().name),
+          "give the test samples in a file of their own with --test");
     return subset(data, std::move(test ? split.validation : split.train), test ? "test" : "train",
                   fmt::format("{:g} % of the samples, stratified, are held out for the test", 100 * share));
   };

@@ -120,8 +120,7 @@ AttentionOutputs multihead_attention(const primal::Attention& declared, Index he
     outputs = attention(own, inputs, wanted);
     y = join_heads(outputs.y);
   }
-  if (taps != nullptr)
-    taps->layers.push_back({split_heads(y, heads).detach(), outputs.weights, rest.key_mask, heads});
+  if (taps != nullptr) taps->layers.push_back({split_heads(y, heads).detach(), outputs.weights, rest.key_mask, heads});
   LinearOptions last = out;
   if (declared.residual) last.residual = out.residual.defined() ? out.residual + query : query;
   outputs.y = to_outputs(y, last);

@@ -24,8 +24,9 @@ namespace {
 
 // What a run writes; anything else in the folder is somebody's own and stays.
 void remove_run(const fs::path& folder) {
-  for (const char* name : {"config.toml", "env.json", "metrics.jsonl", "result.json", "predictions.csv", "inspect.json",
-                           "report.html", "log.txt", "checkpoints"})
+  // config.toml last: a folder with it holds a run, whatever else is left of it.
+  for (const char* name : {"result.json", "checkpoints", "metrics.jsonl", "env.json", "predictions.csv", "inspect.json",
+                           "report.html", "config.toml"})
     fs::remove_all(folder / name);
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
     if (entry.path().filename().string().starts_with("events.out.tfevents")) fs::remove(entry.path());

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -245,13 +246,28 @@ std::vector<Given> read_settings(const std::string& file) {
 }
 
 std::vector<Given> settings_of_environment() {
-  std::vector<Given> given;
+  std::map<std::string, std::string> keys;  // by variable
   for (const SettingName& name : setting_names()) {
     std::string variable = fmt::format("SADDLE_{}_{}", name.section, name.name);
     std::ranges::transform(variable, variable.begin(),
                            [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-    if (const char* value = std::getenv(variable.c_str()))
-      given.push_back({key_of(name.section, name.name), value, "environment " + variable});
+    keys[variable] = key_of(name.section, name.name);
+  }
+  std::vector<Given> given;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string variable(text.substr(0, text.find('=')));
+    if (!variable.starts_with("SADDLE_TRAIN_") && !variable.starts_with("SADDLE_DATA_")) continue;
+    const auto found = keys.find(variable);
+    if (found == keys.end()) {
+      std::vector<std::string> names;
+      for (const auto& [name, key] : keys) names.push_back(name);
+      const std::string close = nearest(variable, names);
+      throw InvalidArgument(
+          fmt::format("the environment sets {}, which is no setting", variable),
+          close.empty() ? "run 'saddle train --help' for all of them" : fmt::format("did you mean '{}'?", close));
+    }
+    given.push_back({found->second, std::string(text.substr(variable.size() + 1)), "environment " + variable});
   }
   return given;
 }

@@ -17,7 +17,8 @@ struct SettingInfo {
 };
 
 struct DataSettings {
-  std::string name, folder, test, target, series_id, time, missing = "interpolate", protocol = "honest";
+  std::string name, folder, test, format, target, leave_out, series_id, time, missing = "interpolate",
+                                                                              protocol = "honest";
   double validation = 0.2, test_share = 0.2;
   Index max_length = 0, limit = 0;
 
@@ -25,7 +26,12 @@ struct DataSettings {
     visit({"name", "name of a data set, or a .ts, .csv or IDX file, or a folder"}, self.name);
     visit({"folder", "where data sets are looked for first"}, self.folder);
     visit({"test", "file with the test split of a file that has none beside it"}, self.test);
+    visit({"format",
+           "of a file, if its name does not tell",
+           {"", "ts", "csv", "idx", "listops", "bytes", "pairs", "tokens"}},
+          self.format);
     visit({"target", "column with the labels of a CSV file, default the last"}, self.target);
+    visit({"leave_out", "columns of a CSV file that are not read, separated by commas"}, self.leave_out);
     visit({"series_id", "column of a CSV file whose equal values make one series"}, self.series_id);
     visit({"time", "column of a CSV file that orders the steps of a series"}, self.time);
     visit({"missing", "what becomes of missing values", {"interpolate", "zero", "refuse"}}, self.missing);

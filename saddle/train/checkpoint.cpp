@@ -44,11 +44,12 @@ std::span<const std::byte> bytes_of(const Tensor& dense) {
   return {static_cast<const std::byte*>(dense.data_ptr()), dense.nbytes()};
 }
 
-std::string checksum(const NamedTensors& dense) {
+std::string checksum(const NamedTensors& dense, const std::string& state) {
   uLong sum = crc32(0, nullptr, 0);
   const auto add = [&](const void* data, std::size_t size) {
     sum = crc32_z(sum, static_cast<const Bytef*>(data), size);
   };
+  add(state.data(), state.size());
   for (const auto& [name, tensor] : dense) {
     add(name.data(), name.size());
     const auto bytes = bytes_of(tensor);
@@ -66,7 +67,8 @@ void write_checkpoint(const fs::path& path, const NamedTensors& tensors, const s
     dense[name] = tensor.detach().contiguous();
     header[name] = {type_of(tensor), {tensor.sizes().begin(), tensor.sizes().end()}};
   }
-  io::SafetensorsWriter writer(path, header, {{"format", "pt"}, {"saddle", state}, {"checksum", checksum(dense)}});
+  io::SafetensorsWriter writer(path, header,
+                               {{"format", "pt"}, {"saddle", state}, {"checksum", checksum(dense, state)}});
   for (const std::string& name : writer.order()) writer.write(bytes_of(dense.at(name)));
   writer.commit();
 }
@@ -88,7 +90,7 @@ Checkpoint read_checkpoint(const fs::path& path) {
     reader.read(info, {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()});
     checkpoint.tensors[name] = tensor;
   }
-  if (checksum(checkpoint.tensors) != own("checksum"))
+  if (checksum(checkpoint.tensors, checkpoint.state) != own("checksum"))
     throw DataError(reader.file(), 0, 0, "is damaged: its contents do not have the checksum they were written with");
   return checkpoint;
 }

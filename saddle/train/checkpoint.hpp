@@ -11,7 +11,7 @@ namespace saddle::train {
 
 using NamedTensors = std::map<std::string, torch::Tensor>;
 
-// A checksum over names and bytes goes into the metadata, beside `state` under the key "saddle".
+// A checksum over all of it goes into the metadata, beside `state` under the key "saddle".
 void write_checkpoint(const std::filesystem::path& path, const NamedTensors& tensors, const std::string& state);
 
 struct Checkpoint {

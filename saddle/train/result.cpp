@@ -12,7 +12,6 @@
 #include "saddle/base/error.hpp"
 #include "saddle/base/log.hpp"
 #include "saddle/base/parallel.hpp"
-#include "saddle/data/description_json.hpp"
 #include "saddle/eval/metrics.hpp"
 #include "saddle/nn/models/multiply_adds.hpp"
 #include "saddle/report/report.hpp"
@@ -141,7 +140,7 @@ void write_result(const run::Folder& folder, const Setup& setup, const Outcome& 
   Json result{{"schema", "saddle.result/1"},
               {"data",
                {{"name", about.name},
-                {"kind", data::word_for(about.kind)},
+                {"kind", data::to_string(about.kind)},
                 {"classes", about.classes},
                 {"train", setup.split.train.size()},
                 {"validation", setup.split.validation.size()},

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "saddle/base/error.hpp"
 #include "saddle/base/random.hpp"
 #include "saddle/base/text.hpp"
-#include "saddle/data/description_json.hpp"
 #include "saddle/nn/models/registry.hpp"
 #include "saddle/train/evaluate.hpp"
 
@@ -56,7 +56,7 @@ void check_model_takes(const run::Settings& settings, const data::Description& d
   for (const nn::OptionValue& option : nn::model_options(settings.model))
     if (option.name == needed) return;
   throw InvalidArgument(fmt::format("the model '{}' does not take {}, which {} has", settings.model,
-                                    data::word_for(data.kind), data.name),
+                                    data::to_string(data.kind), data.name),
                         fmt::format("models for it: {}", model_kind_for(data.kind)));
 }
 
@@ -88,12 +88,15 @@ data::Where where_of(const run::DataSettings& settings) {
   where.folder = settings.folder;
   where.test = settings.test;
   where.target = settings.target;
+  where.format = settings.format;
   where.series_id = settings.series_id;
   where.time = settings.time;
   where.missing = settings.missing == "zero"     ? data::Missing::zero
                   : settings.missing == "refuse" ? data::Missing::refuse
                                                  : data::Missing::interpolate;
   where.test_share = settings.test_share;
+  std::istringstream columns(settings.leave_out);
+  for (std::string column; std::getline(columns, column, ',');) where.leave_out.push_back(column);
   return where;
 }
 
@@ -109,6 +112,10 @@ Setup set_up(run::Settings settings) {
   if (about.classes.size() < 2)
     throw InvalidArgument(fmt::format("{} has {} classes, at least two are needed to train a classifier", about.name,
                                       about.classes.size()));
+  if (settings.train.mixup > 0 && about.kind != data::Kind::series && about.kind != data::Kind::image)
+    throw InvalidArgument(fmt::format("mixup mixes numbers, and {} holds tokens", about.name), "leave out --mixup");
+  if (settings.train.optimizer == "adam" && settings.train.weight_decay > 0)
+    throw InvalidArgument("adam has no weight decay here", "--optimizer adamw has");
   const bool paper = settings.data.protocol == "paper";
   if (!paper && setup.task.validation) {
     setup.validation = setup.task.validation();
@@ -125,10 +132,14 @@ Setup set_up(run::Settings settings) {
     keep_only(setup.split.train, kept);
     if (setup.validation == setup.train) keep_only(setup.split.validation, kept);
   }
+  // Too few samples to spare one of any class.
+  if (setup.split.validation.empty()) setup.validation = nullptr;
   if (setup.split.train.empty()) throw InvalidArgument(fmt::format("no sample of {} is left to train on", about.name));
 
   Index longest = 0;
   for (const Index sample : setup.split.train) longest = std::max(longest, setup.train->length(sample));
+  if (settings.data.max_length == 0 && about.usual_length > 0)
+    run::put(settings, {"data.max_length", std::to_string(about.usual_length), "the usual length of this data set"});
   if (settings.data.max_length > 0) longest = std::min(longest, settings.data.max_length);
   run::apply_recipe(settings, about);
   if (settings.origins.count("model.attention") == 0) run::put(settings, {"model.attention", "softmax", "default"});

@@ -97,12 +97,18 @@ class Training {
   }
   double epoch_at(Index step) const { return static_cast<double>(step) / static_cast<double>(per_epoch_); }
   bool evaluates_at(Index step) const;
+  [[noreturn]] void diverged(double loss) const;
   void log_line(const std::string& text) const {
     if (group_.leads()) log(LogLevel::info, text);
   }
 
   void open_folder();
+  void describe_run() const;
+  void check_same_data() const;
   void resume();
+  void read_state();
+  void share_state();
+  void share(const NamedTensors& tensors);
   void update(data::Batch& batch);
   void average();
   Evaluation evaluate_now(const data::DatasetPtr& data, const std::vector<Index>& samples);
@@ -123,12 +129,14 @@ class Training {
   data::Loader loader_;
   Index per_epoch_, total_;
   NamedTensors average_, current_;
+  NamedTensors buffers_before_;  // the update that is under way
   data::DatasetPtr test_;
   std::unique_ptr<nn::SharedBatches> shared_batches_;
   std::unique_ptr<run::Folder> folder_;  // the leader's
   std::unique_ptr<io::EventFile> events_;
 
-  Index step_ = 0;  // updates done
+  Index step_ = 0;       // updates done
+  Index evaluated_ = 0;  // of them, at the last evaluation
   Tally tally_;
   Best best_;
   Index since_best_ = 0;
@@ -137,6 +145,11 @@ class Training {
   bool interrupted_ = false, due_ = false;
   Clock::time_point last_checkpoint_ = Clock::now();
 };
+
+void Training::diverged(double loss) const {
+  throw Error(fmt::format("the loss is {} behind update {}: training has diverged", loss, step_),
+              "a smaller --lr, --clip 1, or --precision float32 may help");
+}
 
 bool Training::evaluates_at(Index step) const {
   if (step == total_) return true;
@@ -149,7 +162,6 @@ bool Training::evaluates_at(Index step) const {
 void Training::open_folder() {
   if (!group_.leads()) return;
   folder_ = std::make_unique<run::Folder>(options_.out, options_.open);
-  const std::string config = run::to_toml(setup_.settings, false);
   if (options_.open == run::Folder::Open::resume) {
     const run::Settings before = run::resolve(run::read_settings(folder_->file("config.toml").string()));
     std::vector<std::string> changed;
@@ -162,48 +174,108 @@ void Training::open_folder() {
       throw InvalidArgument(fmt::format("the run in {} was started with other settings: {}", options_.out.string(),
                                         fmt::join(changed, "; ")),
                             "leave the flags out, or name the keys with --allow");
+    check_same_data();
+  } else {
+    describe_run();
   }
-  folder_->write("config.toml", config);
+}
+
+void Training::describe_run() const {
+  folder_->write("config.toml", run::to_toml(setup_.settings, false));
   folder_->write("env.json", environment_json(setup_, options_.command, group_.size()));
-  events_ = std::make_unique<io::EventFile>(options_.out);
+}
+
+void Training::check_same_data() const {
+  const Json before = Json::parse(folder_->read("env.json"), nullptr, false);
+  const std::string now = setup_.train->description().checksum;
+  if (before.is_object() && before.value("data_checksum", now) != now)
+    throw InvalidArgument(
+        fmt::format("{} has changed since the run in {} was started", setup_.task.name, options_.out.string()),
+        "--force starts the run again");
 }
 
 // Everything that decides the future: weights, their averages, the optimiser, and how far things are.
 void Training::resume() {
   if (options_.open != run::Folder::Open::resume) return;
+  if (group_.leads()) read_state();
+  share_state();
+  if (step_ > total_)
+    throw InvalidArgument(
+        fmt::format("the run has {} updates behind it, but these settings ask for {} only", step_, total_));
+  if (folder_) {
+    // Going on to more epochs: the result is that of fewer, and the run is no longer complete.
+    if (step_ < total_) fs::remove(folder_->file("result.json"));
+    describe_run();
+  }
+  log_line(step_ == 0 ? "no checkpoint yet: starting from the beginning"
+                      : fmt::format("resuming behind update {} of {}", step_, total_));
+}
+
+void Training::read_state() {
   const fs::path file = options_.out / "checkpoints" / "last.safetensors";
   if (!fs::exists(file)) {
-    log_line("no checkpoint yet: starting from the beginning");
-    if (folder_) folder_->cut_metrics(0);
+    folder_->cut_metrics(0);
     return;
   }
+  const Checkpoint checkpoint = [&] {
+    try {
+      return read_checkpoint(file);
+    } catch (const DataError& error) {
+      const fs::path earlier = options_.out / "checkpoints" / "previous.safetensors";
+      throw DataError(error.file(), error.line(), error.column(), error.what(),
+                      fs::exists(earlier) ? fmt::format("the checkpoint before it is {}: put it in its place to resume "
+                                                        "from there",
+                                                        earlier.string())
+                                          : "--force starts the run again");
+    }
+  }();
   try {
-    const Checkpoint checkpoint = read_checkpoint(file);
     const Json state = Json::parse(checkpoint.state);
     restore(checkpoint, "model.", weights());
     restore(checkpoint, "optimizer.", optimiser_.state());
     restore(checkpoint, "average.", average_);
     step_ = state.at("step");
-    optimiser_.set_steps(step_);
+    evaluated_ = state.at("evaluated");
     tally_ = {state.at("tally").at(0), state.at("tally").at(1), state.at("tally").at(2)};
     const Json& best = state.at("best");
     best_ = {best.at("accuracy"), best.at("loss"), best.at("epoch"), best.at("step")};
     since_best_ = state.at("since_best");
     train_seconds_ = state.at("train_seconds");
-    if (folder_) folder_->cut_metrics(state.at("metrics_bytes"));
-  } catch (const DataError& error) {
-    const fs::path earlier = options_.out / "checkpoints" / "previous.safetensors";
-    throw DataError(
-        error.file(), error.line(), error.column(), error.what(),
-        fs::exists(earlier)
-            ? fmt::format("the checkpoint before it is {}: put it in its place to resume from there", earlier.string())
-            : "--force starts the run again");
+    folder_->cut_metrics(state.at("metrics_bytes"));
   } catch (const Json::exception& error) {
     throw DataError(file.string(), 0, 0, fmt::format("does not describe the state of a run: {}", error.what()));
   }
-  // Going on to more epochs: the result is that of fewer, and the run is no longer complete.
-  if (folder_ && step_ < total_) fs::remove(folder_->file("result.json"));
-  log_line(fmt::format("resuming behind update {} of {}", step_, total_));
+}
+
+// What the leader has read: the others may not see its folder.
+void Training::share_state() {
+  Tensor numbers = torch::tensor({static_cast<double>(step_), static_cast<double>(evaluated_), tally_.loss,
+                                  tally_.right, tally_.count, best_.accuracy, best_.loss, best_.epoch,
+                                  static_cast<double>(best_.step), static_cast<double>(since_best_), train_seconds_},
+                                 torch::kFloat64);
+  group_.broadcast(numbers);
+  const auto* const told = numbers.data_ptr<double>();
+  step_ = static_cast<Index>(told[0]);
+  evaluated_ = static_cast<Index>(told[1]);
+  tally_ = {told[2], told[3], told[4]};
+  best_ = {told[5], told[6], told[7], static_cast<Index>(told[8])};
+  since_best_ = static_cast<Index>(told[9]);
+  train_seconds_ = told[10];
+  share(weights());
+  share(optimiser_.state());
+  share(average_);
+  optimiser_.set_steps(step_);
+}
+
+// Everybody gets the leader's values.
+void Training::share(const NamedTensors& tensors) {
+  if (group_.size() == 1) return;
+  const torch::NoGradGuard guard;
+  for (const auto& [name, tensor] : tensors) {
+    Tensor dense = tensor.detach().contiguous();
+    group_.broadcast(dense);
+    tensor.detach().copy_(dense);
+  }
 }
 
 void Training::write_state(const fs::path& folder, Index metrics_bytes) {
@@ -214,6 +286,7 @@ void Training::write_state(const fs::path& folder, Index metrics_bytes) {
   const Json state{
       {"schema", "saddle.checkpoint/1"},
       {"step", step_},
+      {"evaluated", evaluated_},
       {"total", total_},
       {"tally", {tally_.loss, tally_.right, tally_.count}},
       {"best", {{"accuracy", best_.accuracy}, {"loss", best_.loss}, {"epoch", best_.epoch}, {"step", best_.step}}},
@@ -241,13 +314,15 @@ void Training::write_checkpoint_now() {
 // Behind a lost worker: the updates done are the same everywhere, so any survivor can write them down. The leader has
 // the folder; if it is the one that is gone, the first of the others takes it.
 void Training::rescue() {
+  const torch::NoGradGuard guard;
+  for (const auto& [name, before] : buffers_before_) setup_.trained.model->named_buffers()[name].copy_(before);
   try {
     if (!folder_) folder_ = std::make_unique<run::Folder>(options_.out, run::Folder::Open::resume);
     write_state(options_.out, folder_->metrics_size());
     log(LogLevel::warn,
         fmt::format("another worker is gone: wrote a checkpoint behind update {}, --resume goes on from it", step_));
-  } catch (const Error&) {
-    // Somebody else has the folder, and writes it.
+  } catch (const Error& error) {
+    log(LogLevel::info, fmt::format("another worker is gone; the checkpoint is left to others: {}", error.what()));
   }
 }
 
@@ -266,6 +341,8 @@ void Training::average() {
 
 void Training::update(data::Batch& raw) {
   const auto start = Clock::now();
+  if (group_.size() > 1)
+    for (const auto& item : setup_.trained.model->named_buffers()) buffers_before_[item.key()] = item.value().clone();
   // Every update has random numbers of its own: nothing of a generator must be kept for a resumed run.
   const auto seed = static_cast<std::uint64_t>(train_.seed);
   const auto draw = static_cast<std::uint64_t>(step_ * group_.size() + group_.rank());
@@ -278,7 +355,8 @@ void Training::update(data::Batch& raw) {
   if (raw.size > 0) {
     LabelledBatch batch = to_tensors(raw, setup_.trained.data, setup_.trained.positions);
     if (train_.mixup > 0) mix(batch, train_.mixup, Stream(seed, fmt::format("mixup/{}", draw)));
-    const Index pieces = std::min(train_.accumulate, batch.size());
+    // The same number on every worker: norms over the batch add up between them.
+    const Index pieces = std::min(train_.accumulate, std::max<Index>(1, global / group_.size()));
     for (Index piece = 0; piece < pieces; ++piece) {
       const Index first = batch.size() * piece / pieces, end = batch.size() * (piece + 1) / pieces;
       const LabelledBatch part = slice(batch, first, end - first);
@@ -308,10 +386,9 @@ void Training::update(data::Batch& raw) {
       torch::kFloat64);
   group_.sum(news);
   const auto* const told = news.data_ptr<double>();
-  if (!std::isfinite(told[3]))
-    throw Error(fmt::format("the loss is {} in update {}: training has diverged", told[3], step_ + 1),
-                "a smaller --lr, --clip 1, or --precision float32 may help");
+  if (!std::isfinite(told[3])) diverged(told[3]);
   // From here on the update counts, on every worker.
+  buffers_before_.clear();
   optimiser_.step(rate);
   if (train_.ema > 0) average();
   ++step_;
@@ -329,15 +406,23 @@ Evaluation Training::evaluate_now(const data::DatasetPtr& data, const std::vecto
   const bool bfloat16 = train_.precision == "bfloat16";
   const Index batch = std::max<Index>(train_.batch, 32);
   if (average_.empty()) return evaluate(setup_.trained, data, samples, batch, group_, bfloat16);
-  NamedTensors kept;
   const torch::NoGradGuard guard;
+  NamedTensors kept;
   for (auto& [name, tensor] : weights()) {
     kept[name] = tensor.detach().clone();
     tensor.copy_(average_.at(name));
   }
-  const Evaluation evaluation = evaluate(setup_.trained, data, samples, batch, group_, bfloat16);
-  for (auto& [name, tensor] : weights()) tensor.copy_(kept.at(name));
-  return evaluation;
+  const auto put_back = [&] {
+    for (auto& [name, tensor] : weights()) tensor.copy_(kept.at(name));
+  };
+  try {
+    const Evaluation evaluation = evaluate(setup_.trained, data, samples, batch, group_, bfloat16);
+    put_back();
+    return evaluation;
+  } catch (...) {
+    put_back();
+    throw;
+  }
 }
 
 void Training::record(const char* split, double loss, double accuracy) {
@@ -358,27 +443,31 @@ void Training::record(const char* split, double loss, double accuracy) {
 }
 
 void Training::evaluate_and_choose() {
+  // First what may fail: until then nothing has changed, and a resumed run comes here again.
+  const data::DatasetPtr& data = paper_ ? test_ : setup_.validation;
+  std::optional<Evaluation> evaluation;
+  if (data) evaluation = evaluate_now(data, paper_ ? all_of(*data) : setup_.split.validation);
+  if (evaluation && !std::isfinite(evaluation->loss)) diverged(evaluation->loss);
   const double count = std::max(tally_.count, 1.0);
   record("train", tally_.loss / count, tally_.right / count);
   std::string line = fmt::format("epoch {:.4g}/{:.4g}  train loss {:.4f} accuracy {:.1f} %", epoch_at(step_),
                                  epoch_at(total_), tally_.loss / count, 100 * tally_.right / count);
   tally_ = {};
-  const data::DatasetPtr& data = paper_ ? test_ : setup_.validation;
-  if (data) {
-    const Evaluation evaluation = evaluate_now(data, paper_ ? all_of(*data) : setup_.split.validation);
+  evaluated_ = step_;
+  if (evaluation) {
     const char* split = paper_ ? "test" : "validation";
-    record(split, evaluation.loss, evaluation.accuracy);
+    record(split, evaluation->loss, evaluation->accuracy);
     line +=
         fmt::format(", {}{} loss {:.4f} accuracy {:.1f} %", split, paper_ ? " (chooses the epoch: protocol paper)" : "",
-                    evaluation.loss, 100 * evaluation.accuracy);
+                    evaluation->loss, 100 * evaluation->accuracy);
     ++since_best_;
-    if (best_.beaten_by(evaluation)) {
-      best_ = {evaluation.accuracy, evaluation.loss, epoch_at(step_), step_};
+    if (best_.beaten_by(*evaluation)) {
+      best_ = {evaluation->accuracy, evaluation->loss, epoch_at(step_), step_};
       since_best_ = 0;
       line += " *";
     }
-  } else if (step_ == total_) {
-    best_ = {-1, 0, epoch_at(step_), step_};
+  } else {
+    best_ = {-1, 0, epoch_at(step_), step_};  // nothing to choose by: the last
   }
   if (folder_ && best_.step == step_)
     write_trained(folder_->file("checkpoints") / "best.safetensors", setup_.trained, chosen_weights());
@@ -403,8 +492,8 @@ void Training::finish() {
     outcome.last = evaluate_now(test_, all_of(*test_));
     outcome.test = outcome.last;
   }
-  group_.wait_for_all();  // until the best weights are there for all
-  setup_.trained = read_trained(options_.out);
+  if (group_.leads()) setup_.trained = read_trained(options_.out);
+  share(weights());
   if (test_ && best_.step != step_)
     outcome.test = evaluate(setup_.trained, test_, all_of(*test_), std::max<Index>(train_.batch, 32), group_, bfloat16);
   if (folder_) write_result(*folder_, setup_, outcome, test_);
@@ -415,6 +504,7 @@ Ended Training::run() {
   open_folder();
   group_.wait_for_all();
   resume();
+  if (folder_) events_ = std::make_unique<io::EventFile>(options_.out, step_);
   if (folder_ && step_ == 0) {
     const data::Description& about = setup_.trained.data;
     log_line(fmt::format(
@@ -427,6 +517,11 @@ Ended Training::run() {
   const bool stopped_before = train_.patience > 0 && since_best_ >= train_.patience;
   if (stopped_before) stopped_ = "early";
   try {
+    // A worker was lost in the evaluation of the last update.
+    if (step_ > 0 && evaluated_ != step_ && evaluates_at(step_)) {
+      evaluate_and_choose();
+      write_checkpoint_now();
+    }
     data::Batch batch;
     loader_.start(step_ / per_epoch_, step_ % per_epoch_);
     while (step_ < total_ && stopped_ == "epochs") {

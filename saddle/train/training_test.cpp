@@ -200,9 +200,30 @@ TEST_F(TrainingTest, DamagedCheckpointsAreNeverLoaded) {
   std::string flipped = good;
   flipped[flipped.size() - 3] = static_cast<char>(flipped[flipped.size() - 3] ^ 4);
   refused(flipped, "checksum");
+  std::string other_step = good;
+  other_step.replace(other_step.find("step"), 4, "sten");
+  refused(other_step, "checksum");
   refused(good.substr(0, good.size() / 2), "");
   refused("", "");
   std::ofstream(file, std::ios::binary) << good;
+  EXPECT_EQ(train_in("run", settings(), Folder::Open::resume), Ended::finished);
+}
+
+TEST_F(TrainingTest, WithoutSamplesToSpareTheLastEpochIsTaken) {
+  train_in("run", settings({{"data.validation", "0", ""}}));
+  EXPECT_FALSE(result_of(root_ / "run").contains("validation"));
+  EXPECT_EQ(result_of(root_ / "run")["best_epoch"], 4);
+  train_in("budget",
+           settings({{"data.validation", "0", ""}, {"train.epochs", "100000", ""}, {"train.budget", "0.2", ""}}));
+  EXPECT_EQ(result_of(root_ / "budget")["stopped"], "budget");
+}
+
+TEST_F(TrainingTest, ResumingOnOtherDataIsRefused) {
+  int updates = 0;
+  ASSERT_EQ(train_in("run", settings(), Folder::Open::fresh, [&] { return ++updates >= 2; }), Ended::interrupted);
+  write_waves("TRAIN", 40, 5);
+  EXPECT_THROW(train_in("run", settings(), Folder::Open::resume), InvalidArgument);
+  write_waves("TRAIN", 40, 1);
   EXPECT_EQ(train_in("run", settings(), Folder::Open::resume), Ended::finished);
 }
 
@@ -237,6 +258,8 @@ TEST_F(TrainingTest, WhatDoesNotFitIsNamed) {
   EXPECT_THAT(message(settings({{"model.attention", "softmux", ""}})), HasSubstr("softmux"));
   EXPECT_THAT(message(settings({{"model.withd", "9", ""}})), HasSubstr("withd"));
   EXPECT_THAT(message(settings({{"train.lr", "1e30", ""}, {"train.epochs", "50", ""}})), HasSubstr("diverged"));
+  EXPECT_THAT(message(settings({{"train.optimizer", "adam", ""}, {"train.weight_decay", "1", ""}})),
+              HasSubstr("adam has no weight decay"));
   EXPECT_THAT(message(run::resolve({})), HasSubstr("no data"));
 }
 

@@ -85,7 +85,7 @@ TEST_F(Training, AKilledWorkerStopsTheOthersWithACheckpoint) {
     EXPECT_THAT(killed.out, HasSubstr("code 1")) << killed.err;
     EXPECT_TRUE(fs::exists(folder / "work" / run / "checkpoints/last.safetensors")) << killed.err;
     EXPECT_THAT(killed.err, HasSubstr("wrote a checkpoint behind update")) << killed.err;
-    const Result resumed = sh("saddle train --resume --epochs 1 --allow train.epochs --out " + run);
+    const Result resumed = sh("saddle train --resume --budget 0.001 --out " + run);
     EXPECT_EQ(resumed.code, 0) << resumed.err;
     EXPECT_THAT(resumed.err, HasSubstr("resuming behind update"));
   }
