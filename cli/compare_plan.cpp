@@ -9,6 +9,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -47,6 +48,18 @@ void refuse_repeats(const std::vector<T>& items, const char* option) {
   std::set<T> seen;
   for (const T& item : items)
     if (!seen.insert(item).second) throw InvalidArgument(fmt::format("{} '{}' is given twice", option, item));
+}
+
+// Runs are told apart by the name of the data, which is that of the file or folder.
+void refuse_namesakes(const std::vector<std::string>& data) {
+  std::map<std::string, std::string> seen;
+  for (const std::string& name : data) {
+    const auto [found, fresh] = seen.emplace(fs::path(name).stem().string(), name);
+    if (!fresh && name.find('(') == std::string::npos)
+      throw InvalidArgument(
+          fmt::format("--data '{}' and '{}' would both be called {}", found->second, name, found->first),
+          "rename one of the files");
+  }
 }
 
 void refuse_equal(const std::vector<std::string>& attentions) {
@@ -149,6 +162,7 @@ Plan plan_cells(const std::vector<std::string>& data, const std::vector<std::str
                 const std::vector<Index>& seeds, const std::string& folder, std::vector<std::string> options) {
   check_options(options);
   refuse_repeats(data, "--data");
+  refuse_namesakes(data);
   refuse_equal(attentions);
   Plan plan{{}, std::move(options), folder};
   for (const std::string& name : data) {
@@ -175,11 +189,7 @@ PlanLock::PlanLock(const Plan& plan) {
   }
   try {
     const fs::path file = plan.folder / "compare.json";
-    // Options of a plan whose cells all failed at once bind nobody.
-    if (!fs::exists(file) || std::ranges::none_of(plan.cells, [](const Cell& cell) {
-          return fs::exists(cell.folder / "result.json") ||
-                 fs::exists(cell.folder / "checkpoints" / "last.safetensors");
-        })) {
+    if (!fs::exists(file)) {
       io::write_atomically(file, json_text(plan_schema, wanted));
       return;
     }
@@ -187,6 +197,15 @@ PlanLock::PlanLock(const Plan& plan) {
     if (!found.is_object() || found.value("schema", "") != plan_schema || !found.contains("options"))
       throw DataError(file.string(), 0, 0, fmt::format("this is no document of schema {}", plan_schema),
                       "choose another --out");
+    // Options of a plan whose cells all failed at once bind nobody.
+    const bool begun = std::ranges::any_of(fs::recursive_directory_iterator(plan.folder), [](const auto& entry) {
+      const fs::path name = entry.path().filename();
+      return name == "result.json" || name == "last.safetensors";
+    });
+    if (!begun) {
+      io::write_atomically(file, json_text(plan_schema, wanted));
+      return;
+    }
     if (found["options"] != wanted["options"] || found.value("files", Json::object()) != wanted["files"])
       throw InvalidArgument(
           fmt::format("{} was trained with other options of saddle train: found {}, now {}{}", plan.folder.string(),

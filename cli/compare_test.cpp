@@ -119,6 +119,18 @@ class CompareCommand : public testing::Test {
   const std::string two = "--attention softmax --attention softmax+bn --data waves --out runs ";
 };
 
+TEST_F(CompareCommand, NamesakesAreRefusedBeforeAnythingIsTrained) {
+  const Result result = compare("--data a/w.ts --data b/w.ts --out runs --seeds 0 --attention softmax");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("would both be called w"));
+  EXPECT_TRUE(calls().empty());
+}
+
+TEST_F(CompareCommand, OptionsThatFailedAtOnceBindNobody) {
+  EXPECT_EQ(compare("--data d --out runs --seeds 0 --attention softmax -- --epoch 3", "FAIL=0").code, 1);
+  EXPECT_EQ(compare("--data d --out runs --seeds 0 --attention softmax -- --epochs 3").code, 0);
+}
+
 TEST_F(CompareCommand, WordsForTheTrainerMayFollowAnyOption) {
   const Result result = compare("--data d --out runs --seeds 0 --attention softmax -- --epochs 3");
   EXPECT_EQ(result.code, 0) << result.err;

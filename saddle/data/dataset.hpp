@@ -17,7 +17,8 @@ const char* to_string(Kind kind);
 // A column of a table. Its rows are series with one step per column.
 struct Column {
   std::string name;
-  std::vector<std::string> categories;  // sorted; none: a column of numbers
+  std::vector<std::string> categories = {};  // sorted; none: a column of numbers
+  double offset = 0;                         // taken off numbers that are large but close together, such as times
   bool operator==(const Column&) const = default;
 };
 

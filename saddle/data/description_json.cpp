@@ -8,7 +8,8 @@ using Json = nlohmann::ordered_json;
 
 Json to_json(const Description& d) {
   Json table = Json::array();
-  for (const Column& column : d.table) table.push_back({{"name", column.name}, {"categories", column.categories}});
+  for (const Column& column : d.table)
+    table.push_back({{"name", column.name}, {"categories", column.categories}, {"offset", column.offset}});
   return {{"name", d.name},
           {"kind", to_string(d.kind)},
           {"channels", d.channels},
@@ -49,7 +50,8 @@ Description description_from_json(const Json& json) {
   d.token_names = json.at("token_names").get<std::vector<std::string>>();
   d.usual_length = json.at("usual_length");
   for (const Json& column : json.at("table"))
-    d.table.push_back({column.at("name"), column.at("categories").get<std::vector<std::string>>()});
+    d.table.push_back(
+        {column.at("name"), column.at("categories").get<std::vector<std::string>>(), column.at("offset")});
   d.target = json.at("target");
   d.flagged = json.at("flagged");
   d.checksum = json.at("checksum");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "saddle/data/number.hpp"
@@ -25,12 +26,20 @@ struct ColumnValues {
   long line = 0, column = 0;  // of the first that is none
   std::string other;
   std::set<std::string, std::less<>> texts;  // not more than can be categories
+  Index count = 0, others = 0;               // values, and those that are no numbers
+  double low = 0, high = 0;                  // of the numbers
 
   void add(const CsvField& field) {
     const std::string_view text = trimmed(field.text);
     double value = 0;
     const Found found = read_field(text, value);
     if (found == Found::missing) return;
+    if (found == Found::number) {
+      low = count == others ? value : std::min(low, value);
+      high = count == others ? value : std::max(high, value);
+    }
+    ++count;
+    others += found == Found::number ? 0 : 1;
     if (found != Found::number && numbers) {
       numbers = false;
       line = field.line;
@@ -39,6 +48,11 @@ struct ColumnValues {
     }
     if (texts.size() <= most_categories && texts.find(text) == texts.end()) texts.emplace(text);
   }
+
+  // A few words among many different numbers are mistakes and no categories.
+  bool mistaken() const { return !numbers && others * 10 < count && texts.size() > 20; }
+  // A float has 24 bits: what all numbers share is taken off before it eats them.
+  double offset() const { return numbers && high > low && std::abs(low) > 4096 * (high - low) ? low : 0; }
 };
 
 // How the fields of a row become the steps of a series.
@@ -47,6 +61,7 @@ struct Encoding {
     std::size_t field;                    // in the row
     std::size_t channel;                  // of its first category
     std::vector<std::string> categories;  // none: a number
+    double offset;                        // of numbers
   };
   std::vector<Step> steps;
   std::size_t channels = 1;
@@ -64,7 +79,7 @@ struct Encoding {
       if (found == Found::missing) {
         if (flagged) into[1] = 1;
       } else if (step.categories.empty()) {
-        into[0] = static_cast<float>(number);
+        into[0] = static_cast<float>(number - step.offset);
       } else {
         const auto at = std::lower_bound(step.categories.begin(), step.categories.end(), text);
         if (at == step.categories.end() || *at != text)
@@ -150,13 +165,18 @@ class TableReader {
   void take_types(const std::vector<ColumnValues>& columns) {
     for (std::size_t i = 0; i < columns.size(); ++i) {
       const ColumnValues& values = columns[i];
+      if (values.mistaken())
+        throw DataError(rows_.file(), values.line, values.column,
+                        fmt::format("column '{}': found '{}', but {} of its {} values are numbers", name(i),
+                                    values.other.substr(0, 40), values.count - values.others, values.count),
+                        "correct the value, leave it empty if it is missing, or leave the column out");
       if (!values.numbers && values.texts.size() > most_categories)
         throw DataError(rows_.file(), values.line, values.column,
                         fmt::format("column '{}': found '{}', which is no number, and the column has more than {} "
                                     "different values, too many for categories",
                                     name(i), values.other.substr(0, 40), most_categories),
                         "correct the value, or leave the column out");
-      table_.push_back({name(i), {}});
+      table_.push_back({name(i), {}, values.offset()});
       if (!values.numbers) table_.back().categories.assign(values.texts.begin(), values.texts.end());
     }
     encoding_.flagged = missing_ > 0;
@@ -166,7 +186,7 @@ class TableReader {
     if (options_.like != nullptr) encoding_.flagged = options_.like->flagged;
     encoding_.channels = encoding_.flagged ? 2 : 1;
     for (std::size_t i = 0; i < table_.size(); ++i) {
-      encoding_.steps.push_back({inputs_[i], encoding_.channels, table_[i].categories});
+      encoding_.steps.push_back({inputs_[i], encoding_.channels, table_[i].categories, table_[i].offset});
       encoding_.channels += table_[i].categories.size();
     }
   }

@@ -44,6 +44,28 @@ TEST(Table, OneWordMakesAColumnOfCategories) {
   EXPECT_THAT(data->description().table, ElementsAre(Column{"x", {"1", "2", "large"}}));
 }
 
+TEST(Table, AWordAmongManyNumbersIsAMistake) {
+  std::string text = "x,y\n";
+  for (int i = 0; i < 40; ++i) text += (i == 30 ? "inf" : std::to_string(i)) + (i % 2 == 0 ? ",a\n" : ",b\n");
+  try {
+    read(text);
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_EQ(error.line(), 32);
+    EXPECT_THAT(error.what(), HasSubstr("found 'inf', but 39 of its 40 values are numbers"));
+  }
+}
+
+TEST(Table, LargeNumbersCloseTogetherKeepTheirDigits) {
+  const DatasetPtr data = read("t,y\n1700000000.25,a\n1700000003.75,b\n");
+  EXPECT_EQ(data->description().table[0].offset, 1700000000.25);
+  EXPECT_THAT(sample_of(*data, 1).values, ElementsAre(3.5F));
+  TableOptions options;
+  options.like = &data->description();
+  options.labels_required = false;
+  EXPECT_THAT(sample_of(*read("t\n1700000001.25\n", options), 0).values, ElementsAre(1));
+}
+
 TEST(Table, DelimitersQuotesAndTargetsOfAllSorts) {
   TableOptions options;
   options.target = "kind of";
