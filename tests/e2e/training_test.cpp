@@ -1,5 +1,6 @@
 // saddle train, eval and predict as programs: interrupted, killed, out of space, with several workers.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <sstream>
@@ -71,6 +72,34 @@ TEST_F(Training, WorkersGiveWhatOneProcessGives) {
     EXPECT_NEAR(one, both, 2e-3 * std::abs(one)) << model;
     EXPECT_EQ(result("two-" + model)["workers"], 2);
   }
+}
+
+TEST_F(Training, WorkersOnDifferentMachines) {
+  // Two network namespaces joined by a cable, each with a folder of its own.
+  const std::string id = std::to_string(getpid());
+  const std::string up = "set -e; for n in 1 2; do ip netns add sad$n-" + id + "; done; ip link add sad1-" + id +
+                         " type veth peer name sad2-" + id +
+                         "; for n in 1 2; do mkdir m$n; ln -s ../examples m$n/examples; ip link set sad$n-" + id +
+                         " netns sad$n-" + id + "; ip -n sad$n-" + id + " addr add 10.77.0.$n/24 dev sad$n-" + id +
+                         "; ip -n sad$n-" + id + " link set sad$n-" + id + " up; ip -n sad$n-" + id +
+                         " link set lo up; done";
+  const std::string down = "for n in 1 2; do ip netns del sad$n-" + id + "; done";
+  if (sh(up).code != 0) {
+    sh(down);
+    GTEST_SKIP() << "may not make network namespaces here, or the program ip (package iproute2) is missing";
+  }
+  const std::string what = train("--epochs 3 --batch 8 --set model.dropout=0 --set model.attention_dropout=0 --out ");
+  const Result both =
+      sh("export WORLD_SIZE=2 MASTER_ADDR=10.77.0.1 MASTER_PORT=29511; (cd m2; RANK=1 ip netns exec sad2-" + id + " " +
+         what + "run; echo second $?) & (cd m1; RANK=0 ip netns exec sad1-" + id + " " + what +
+         "run; echo first $?); wait");
+  sh(down);
+  EXPECT_THAT(both.out, HasSubstr("first 0")) << both.err;
+  EXPECT_THAT(both.out, HasSubstr("second 0")) << both.err;
+  ASSERT_EQ(sh(what + "one").code, 0);
+  const double one = result("one")["test"]["loss"];
+  EXPECT_NEAR(result("m1/run")["test"]["loss"].get<double>(), one, 1e-5 * one);
+  EXPECT_FALSE(fs::exists(folder / "work/m2/run")) << "the folder is that of rank 0";
 }
 
 TEST_F(Training, AKilledWorkerStopsTheOthersWithACheckpoint) {
