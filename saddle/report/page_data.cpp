@@ -25,7 +25,7 @@ std::map<std::string, std::string> settings_of(const Run& run) {
 }
 
 // The label of every run. Seeds are averaged over runs of the same label, so finished runs that differ in more than the
-// seed get their differences appended: "softmax [d_model=128]", "softmax [paper protocol]".
+// seed get their differences appended: "softmax [d_model=128]", "softmax [paper protocol]", "softmax [runs/again]".
 std::vector<std::string> labels_of(const std::vector<Run>& runs) {
   std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> cells;
   for (std::size_t r = 0; r < runs.size(); ++r)
@@ -43,6 +43,11 @@ std::vector<std::string> labels_of(const std::vector<Run>& runs) {
           differences.push_back(key == "protocol" ? "paper protocol" : key + "=" + value);
       if (!differences.empty()) labels[r] += fmt::format(" [{}]", fmt::join(differences, ", "));
     }
+    // A seed counts once: what is still the same is told apart by its folder.
+    std::map<std::pair<std::string, Index>, int> times;
+    for (const std::size_t r : members) ++times[{labels[r], runs[r].seed}];
+    for (const std::size_t r : members)
+      if (times[{labels[r], runs[r].seed}] > 1) labels[r] += fmt::format(" [{}]", runs[r].name);
   }
   return labels;
 }

@@ -121,6 +121,16 @@ TEST_F(Page, SeedsShareALabelAndOtherDifferencesShow) {
   EXPECT_EQ(labels["d"], "softmax [heads=3]");
 }
 
+TEST_F(Page, ASeedCountsOnce) {
+  add("a", small("softmax", 0));
+  add("b", small("softmax", 0));
+  add("c", small("softmax", 1));
+  std::vector<std::string> labels;
+  const Json document = data();
+  for (const Json& run : document["runs"]) labels.push_back(run["label"]);
+  EXPECT_THAT(labels, testing::UnorderedElementsAre(testing::EndsWith("/a]"), testing::EndsWith("/b]"), "softmax"));
+}
+
 TEST_F(Page, MapsOfOneSeedAndNoMoreThanFit) {
   for (Index seed = 0; seed < 2; ++seed)
     for (const char* attention : {"softmax", "softmax+bn", "linear", "softmax+conv1d"}) {

@@ -32,12 +32,12 @@ bool read(std::string_view text, Index& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size();
 }
-// Also 90s, 30m, 2h and 5%.
-bool read(std::string_view text, double& value) {
+// Shares also as 5%, times also as 90s, 30m and 2h.
+bool read(std::string_view text, double& value, bool time = false) {
   static const std::map<char, double> units{{'s', 1}, {'m', 60}, {'h', 3600}, {'%', 0.01}};
   double unit = 1;
   if (text.size() > 1)
-    if (const auto found = units.find(text.back()); found != units.end()) {
+    if (const auto found = units.find(text.back()); found != units.end() && (time || found->first == '%')) {
       unit = found->second;
       text.remove_suffix(1);
     }
@@ -108,7 +108,13 @@ void check_bounds(const std::string& key, double value, const std::string& origi
 
 template <class T>
 void assign(const Given& given, const SettingInfo& info, T& field) {
-  if (!read(given.value, field))
+  bool fits = false;
+  if constexpr (std::is_same_v<T, double>) {
+    fits = read(given.value, field, given.key == "train.budget" || given.key == "train.checkpoint_every");
+  } else {
+    fits = read(given.value, field);
+  }
+  if (!fits)
     throw InvalidArgument(
         fmt::format("{} takes {}, found '{}' ({})", given.key, kind_of(field), given.value, given.origin));
   if constexpr (std::is_same_v<T, std::string>) {

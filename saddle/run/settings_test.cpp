@@ -36,6 +36,7 @@ TEST(Settings, TimesAndSharesHaveUnits) {
   EXPECT_EQ(resolve({{"train.budget", "30m", ""}}).train.budget, 1800);
   EXPECT_EQ(resolve({{"train.budget", "2h", ""}}).train.budget, 7200);
   EXPECT_EQ(resolve({{"data.validation", "10%", ""}}).data.validation, 0.1);
+  EXPECT_THROW(resolve({{"train.lr", "5m", ""}}), InvalidArgument);
 }
 
 TEST(Settings, WhatIsWrongIsNamedWithItsOrigin) {
