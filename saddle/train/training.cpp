@@ -16,6 +16,7 @@
 #include "saddle/train/optimiser.hpp"
 #include "saddle/train/result.hpp"
 #include "saddle/train/setup.hpp"
+#include "saddle/train/state.hpp"
 
 namespace saddle::train {
 
@@ -27,26 +28,11 @@ namespace {
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// What the training samples said since the last evaluation, over all workers.
-struct Tally {
-  double loss = 0, right = 0, count = 0;
-};
-
 bool has_batch_norm(const nn::Model& model) {
   const auto buffers = model.named_buffers();
   return std::any_of(buffers.begin(), buffers.end(),
                      [](const auto& item) { return item.key().ends_with("running_mean"); });
 }
-
-// The evaluation that chose the weights.
-struct Best {
-  double accuracy = -1, loss = 0, epoch = 0;
-  Index step = 0;
-
-  bool beaten_by(const Evaluation& other) const {
-    return step == 0 || other.accuracy > accuracy || (other.accuracy == accuracy && other.loss < loss);
-  }
-};
 
 class Training {
  public:
@@ -107,15 +93,13 @@ class Training {
   void check_same_data() const;
   void resume();
   void read_state();
-  void share_state();
-  void share(const NamedTensors& tensors);
   void update(data::Batch& batch);
   void average();
   Evaluation evaluate_now(const data::DatasetPtr& data, const std::vector<Index>& samples);
   void evaluate_and_choose();
   void record(const char* split, double loss, double accuracy);
   void write_checkpoint_now();
-  void write_state(const fs::path& folder, Index metrics_bytes);
+  void write_state();
   void rescue();
   void finish();
 
@@ -135,19 +119,14 @@ class Training {
   std::unique_ptr<run::Folder> folder_;  // the leader's
   std::unique_ptr<io::EventFile> events_;
 
-  Index step_ = 0;       // updates done
-  Index evaluated_ = 0;  // of them, at the last evaluation
-  Tally tally_;
-  Best best_;
-  Index since_best_ = 0;
+  State state_;
   std::string stopped_ = "epochs";
-  double train_seconds_ = 0, lr_ = 0;
   bool interrupted_ = false, due_ = false;
   Clock::time_point last_checkpoint_ = Clock::now();
 };
 
 void Training::diverged(double loss) const {
-  throw Error(fmt::format("the loss is {} behind update {}: training has diverged", loss, step_),
+  throw Error(fmt::format("the loss is {} behind update {}: training has diverged", loss, state_.step),
               "a smaller --lr, --clip 1, or --precision float32 may help");
 }
 
@@ -198,117 +177,43 @@ void Training::check_same_data() const {
 void Training::resume() {
   if (options_.open != run::Folder::Open::resume) return;
   if (group_.leads()) read_state();
-  share_state();
-  if (step_ > total_)
+  share(state_, group_);
+  for (const NamedTensors& tensors : {weights(), optimiser_.state(), average_}) share(tensors, group_);
+  optimiser_.set_steps(state_.step);
+  if (state_.step > total_)
     throw InvalidArgument(
-        fmt::format("the run has {} updates behind it, but these settings ask for {} only", step_, total_));
+        fmt::format("the run has {} updates behind it, but these settings ask for {} only", state_.step, total_));
   if (folder_) {
     // Going on to more epochs: the result is that of fewer, and the run is no longer complete.
-    if (step_ < total_) fs::remove(folder_->file("result.json"));
+    if (state_.step < total_) fs::remove(folder_->file("result.json"));
     describe_run();
   }
-  log_line(step_ == 0 ? "no checkpoint yet: starting from the beginning"
-                      : fmt::format("resuming behind update {} of {}", step_, total_));
+  log_line(state_.step == 0 ? "no checkpoint yet: starting from the beginning"
+                            : fmt::format("resuming behind update {} of {}", state_.step, total_));
 }
 
 void Training::read_state() {
-  const fs::path file = options_.out / "checkpoints" / "last.safetensors";
-  if (!fs::exists(file)) {
-    folder_->cut_metrics(0);
-    return;
+  const std::optional<Last> last = read_last(options_.out);
+  if (last) {
+    restore(last->checkpoint, "model.", weights());
+    restore(last->checkpoint, "optimizer.", optimiser_.state());
+    restore(last->checkpoint, "average.", average_);
+    state_ = last->state;
   }
-  const Checkpoint checkpoint = [&] {
-    try {
-      return read_checkpoint(file);
-    } catch (const DataError& error) {
-      const fs::path earlier = options_.out / "checkpoints" / "previous.safetensors";
-      throw DataError(error.file(), error.line(), error.column(), error.what(),
-                      fs::exists(earlier) ? fmt::format("the checkpoint before it is {}: put it in its place to resume "
-                                                        "from there",
-                                                        earlier.string())
-                                          : "--force starts the run again");
-    }
-  }();
-  try {
-    const Json state = Json::parse(checkpoint.state);
-    restore(checkpoint, "model.", weights());
-    restore(checkpoint, "optimizer.", optimiser_.state());
-    restore(checkpoint, "average.", average_);
-    step_ = state.at("step");
-    evaluated_ = state.at("evaluated");
-    tally_ = {state.at("tally").at(0), state.at("tally").at(1), state.at("tally").at(2)};
-    const Json& best = state.at("best");
-    best_ = {best.at("accuracy"), best.at("loss"), best.at("epoch"), best.at("step")};
-    since_best_ = state.at("since_best");
-    train_seconds_ = state.at("train_seconds");
-    folder_->cut_metrics(state.at("metrics_bytes"));
-  } catch (const Json::exception& error) {
-    throw DataError(file.string(), 0, 0, fmt::format("does not describe the state of a run: {}", error.what()));
-  }
+  folder_->cut_metrics(last ? last->metrics_bytes : 0);
 }
 
-// What the leader has read: the others may not see its folder.
-void Training::share_state() {
-  Tensor numbers = torch::tensor({static_cast<double>(step_), static_cast<double>(evaluated_), tally_.loss,
-                                  tally_.right, tally_.count, best_.accuracy, best_.loss, best_.epoch,
-                                  static_cast<double>(best_.step), static_cast<double>(since_best_), train_seconds_},
-                                 torch::kFloat64);
-  group_.broadcast(numbers);
-  const auto* const told = numbers.data_ptr<double>();
-  step_ = static_cast<Index>(told[0]);
-  evaluated_ = static_cast<Index>(told[1]);
-  tally_ = {told[2], told[3], told[4]};
-  best_ = {told[5], told[6], told[7], static_cast<Index>(told[8])};
-  since_best_ = static_cast<Index>(told[9]);
-  train_seconds_ = told[10];
-  share(weights());
-  share(optimiser_.state());
-  share(average_);
-  optimiser_.set_steps(step_);
-}
-
-// Everybody gets the leader's values.
-void Training::share(const NamedTensors& tensors) {
-  if (group_.size() == 1) return;
-  const torch::NoGradGuard guard;
-  for (const auto& [name, tensor] : tensors) {
-    Tensor dense = tensor.detach().contiguous();
-    group_.broadcast(dense);
-    tensor.detach().copy_(dense);
-  }
-}
-
-void Training::write_state(const fs::path& folder, Index metrics_bytes) {
+void Training::write_state() {
   NamedTensors tensors;
   for (const auto& [name, tensor] : weights()) tensors["model." + name] = tensor;
   for (const auto& [name, tensor] : optimiser_.state()) tensors["optimizer." + name] = tensor;
   for (const auto& [name, tensor] : average_) tensors["average." + name] = tensor;
-  const Json state{
-      {"schema", "saddle.checkpoint/1"},
-      {"step", step_},
-      {"evaluated", evaluated_},
-      {"total", total_},
-      {"tally", {tally_.loss, tally_.right, tally_.count}},
-      {"best", {{"accuracy", best_.accuracy}, {"loss", best_.loss}, {"epoch", best_.epoch}, {"step", best_.step}}},
-      {"since_best", since_best_},
-      {"train_seconds", train_seconds_},
-      {"metrics_bytes", metrics_bytes}};
-  const fs::path last = folder / "checkpoints" / "last.safetensors",
-                 previous = folder / "checkpoints" / "previous.safetensors";
-  if (fs::exists(last)) {
-    // A second name for the file that is about to be replaced: at no moment is there none.
-    const fs::path link = folder / "checkpoints" / "previous.new";
-    std::error_code ignored;
-    fs::remove(link, ignored);
-    fs::create_hard_link(last, link, ignored);
-    if (!ignored) fs::rename(link, previous, ignored);
-  }
-  write_checkpoint(last, tensors, state.dump());
+  write_last(options_.out, tensors, state_, folder_->metrics_size());
 }
 
 void Training::write_checkpoint_now() {
   last_checkpoint_ = Clock::now();
-  if (folder_) write_state(options_.out, folder_->metrics_size());
+  if (folder_) write_state();
 }
 
 // Behind a lost worker: the updates done are the same everywhere, so any survivor can write them down. The leader has
@@ -318,9 +223,10 @@ void Training::rescue() {
   for (const auto& [name, before] : buffers_before_) setup_.trained.model->named_buffers()[name].copy_(before);
   try {
     if (!folder_) folder_ = std::make_unique<run::Folder>(options_.out, run::Folder::Open::resume);
-    write_state(options_.out, folder_->metrics_size());
+    write_state();
     log(LogLevel::warn,
-        fmt::format("another worker is gone: wrote a checkpoint behind update {}, --resume goes on from it", step_));
+        fmt::format("another worker is gone: wrote a checkpoint behind update {}, --resume goes on from it",
+                    state_.step));
   } catch (const Error& error) {
     log(LogLevel::info, fmt::format("another worker is gone; the checkpoint is left to others: {}", error.what()));
   }
@@ -345,10 +251,10 @@ void Training::update(data::Batch& raw) {
     for (const auto& item : setup_.trained.model->named_buffers()) buffers_before_[item.key()] = item.value().clone();
   // Every update has random numbers of its own: nothing of a generator must be kept for a resumed run.
   const auto seed = static_cast<std::uint64_t>(train_.seed);
-  const auto draw = static_cast<std::uint64_t>(step_ * group_.size() + group_.rank());
+  const auto draw = static_cast<std::uint64_t>(state_.step * group_.size() + group_.rank());
   torch::manual_seed(Stream(seed, "dropout").bits64_at(draw));
   const Index global =
-      std::min(train_.batch, static_cast<Index>(setup_.split.train.size()) - step_ % per_epoch_ * train_.batch);
+      std::min(train_.batch, static_cast<Index>(setup_.split.train.size()) - state_.step % per_epoch_ * train_.batch);
   setup_.trained.model->train();
   optimiser_.forget_gradients();
   double loss = 0, right = 0;
@@ -375,14 +281,14 @@ void Training::update(data::Batch& raw) {
     buckets_.start();
   }
   buckets_.finish();
-  const Rate rate = rate_at(train_, step_, total_);
+  const Rate rate = rate_at(train_, state_.step, total_);
   if (train_.clip > 0) optimiser_.clip(train_.clip);
   Tensor news = torch::tensor(
       {options_.interrupted() ? 1.0 : 0.0,
        group_.leads() && train_.checkpoint_every > 0 && seconds_since(last_checkpoint_) > train_.checkpoint_every ? 1.0
                                                                                                                   : 0.0,
-       group_.leads() && train_.budget > 0 && train_seconds_ + seconds_since(start) > train_.budget ? 1.0 : 0.0, loss,
-       right, static_cast<double>(raw.size)},
+       group_.leads() && train_.budget > 0 && state_.train_seconds + seconds_since(start) > train_.budget ? 1.0 : 0.0,
+       loss, right, static_cast<double>(raw.size)},
       torch::kFloat64);
   group_.sum(news);
   const auto* const told = news.data_ptr<double>();
@@ -391,15 +297,14 @@ void Training::update(data::Batch& raw) {
   buffers_before_.clear();
   optimiser_.step(rate);
   if (train_.ema > 0) average();
-  ++step_;
-  lr_ = rate.lr;
+  ++state_.step;
   interrupted_ = told[0] > 0;
   due_ = told[1] > 0;
   if (told[2] > 0) stopped_ = "budget";
-  tally_.loss += told[3];
-  tally_.right += told[4];
-  tally_.count += told[5];
-  train_seconds_ += seconds_since(start);
+  state_.tally.loss += told[3];
+  state_.tally.right += told[4];
+  state_.tally.count += told[5];
+  state_.train_seconds += seconds_since(start);
 }
 
 Evaluation Training::evaluate_now(const data::DatasetPtr& data, const std::vector<Index>& samples) {
@@ -427,19 +332,19 @@ Evaluation Training::evaluate_now(const data::DatasetPtr& data, const std::vecto
 
 void Training::record(const char* split, double loss, double accuracy) {
   if (!folder_) return;
-  const double epoch = epoch_at(step_);
+  const double epoch = epoch_at(state_.step);
   const Json number = epoch == std::floor(epoch) ? Json(static_cast<Index>(epoch)) : Json(epoch);
   folder_->append_metrics(Json{
       {"epoch", number},
-      {"step", step_},
+      {"step", state_.step},
       {"split", split},
       {"loss", loss},
       {"accuracy", accuracy},
-      {"lr", lr_},
+      {"lr", rate_at(train_, state_.step - 1, total_).lr},
       {"seconds",
-       train_seconds_}}.dump());
-  events_->scalar(fmt::format("loss/{}", split), step_, loss);
-  events_->scalar(fmt::format("accuracy/{}", split), step_, accuracy);
+       state_.train_seconds}}.dump());
+  events_->scalar(fmt::format("loss/{}", split), state_.step, loss);
+  events_->scalar(fmt::format("accuracy/{}", split), state_.step, accuracy);
 }
 
 void Training::evaluate_and_choose() {
@@ -448,44 +353,44 @@ void Training::evaluate_and_choose() {
   std::optional<Evaluation> evaluation;
   if (data) evaluation = evaluate_now(data, paper_ ? all_of(*data) : setup_.split.validation);
   if (evaluation && !std::isfinite(evaluation->loss)) diverged(evaluation->loss);
-  const double count = std::max(tally_.count, 1.0);
-  record("train", tally_.loss / count, tally_.right / count);
-  std::string line = fmt::format("epoch {:.4g}/{:.4g}  train loss {:.4f} accuracy {:.1f} %", epoch_at(step_),
-                                 epoch_at(total_), tally_.loss / count, 100 * tally_.right / count);
-  tally_ = {};
-  evaluated_ = step_;
+  const double count = std::max(state_.tally.count, 1.0);
+  record("train", state_.tally.loss / count, state_.tally.right / count);
+  std::string line = fmt::format("epoch {:.4g}/{:.4g}  train loss {:.4f} accuracy {:.1f} %", epoch_at(state_.step),
+                                 epoch_at(total_), state_.tally.loss / count, 100 * state_.tally.right / count);
+  state_.tally = {};
+  state_.evaluated = state_.step;
   if (evaluation) {
     const char* split = paper_ ? "test" : "validation";
     record(split, evaluation->loss, evaluation->accuracy);
     line +=
         fmt::format(", {}{} loss {:.4f} accuracy {:.1f} %", split, paper_ ? " (chooses the epoch: protocol paper)" : "",
                     evaluation->loss, 100 * evaluation->accuracy);
-    ++since_best_;
-    if (best_.beaten_by(*evaluation)) {
-      best_ = {evaluation->accuracy, evaluation->loss, epoch_at(step_), step_};
-      since_best_ = 0;
+    ++state_.since_best;
+    if (state_.best.beaten_by(evaluation->accuracy, evaluation->loss)) {
+      state_.best = {evaluation->accuracy, evaluation->loss, epoch_at(state_.step), state_.step};
+      state_.since_best = 0;
       line += " *";
     }
   } else {
-    best_ = {-1, 0, epoch_at(step_), step_};  // nothing to choose by: the last
+    state_.best = {-1, 0, epoch_at(state_.step), state_.step};  // nothing to choose by: the last
   }
-  if (folder_ && best_.step == step_)
+  if (folder_ && state_.best.step == state_.step)
     write_trained(folder_->file("checkpoints") / "best.safetensors", setup_.trained, chosen_weights());
   if (events_) events_->flush();
-  log_line(line + fmt::format(", {}", run::duration_text(train_seconds_)));
-  if (train_.patience > 0 && since_best_ >= train_.patience) stopped_ = "early";
+  log_line(line + fmt::format(", {}", run::duration_text(state_.train_seconds)));
+  if (train_.patience > 0 && state_.since_best >= train_.patience) stopped_ = "early";
 }
 
 void Training::finish() {
   const bool bfloat16 = train_.precision == "bfloat16";
   Outcome outcome;
-  outcome.best_epoch = best_.epoch;
-  outcome.epochs = epoch_at(step_);
+  outcome.best_epoch = state_.best.epoch;
+  outcome.epochs = epoch_at(state_.step);
   outcome.stopped = stopped_;
-  outcome.train_seconds = train_seconds_;
-  outcome.updates = step_;
+  outcome.train_seconds = state_.train_seconds;
+  outcome.updates = state_.step;
   outcome.workers = group_.size();
-  if (setup_.validation) outcome.validation = {best_.accuracy, best_.loss};
+  if (setup_.validation) outcome.validation = {state_.best.accuracy, state_.best.loss};
   // Opened here for the first time, unless the protocol is the leaky one.
   if (!test_ && setup_.task.test) test_ = setup_.task.test();
   if (test_) {
@@ -493,8 +398,8 @@ void Training::finish() {
     outcome.test = outcome.last;
   }
   if (group_.leads()) setup_.trained = read_trained(options_.out);
-  share(weights());
-  if (test_ && best_.step != step_)
+  share(weights(), group_);
+  if (test_ && state_.best.step != state_.step)
     outcome.test = evaluate(setup_.trained, test_, all_of(*test_), std::max<Index>(train_.batch, 32), group_, bfloat16);
   if (folder_) write_result(*folder_, setup_, outcome, test_);
   group_.wait_for_all();
@@ -504,8 +409,8 @@ Ended Training::run() {
   open_folder();
   group_.wait_for_all();
   resume();
-  if (folder_) events_ = std::make_unique<io::EventFile>(options_.out, step_);
-  if (folder_ && step_ == 0) {
+  if (folder_) events_ = std::make_unique<io::EventFile>(options_.out, state_.step);
+  if (folder_ && state_.step == 0) {
     const data::Description& about = setup_.trained.data;
     log_line(fmt::format(
         "{}: {} samples train, {} validate, {} classes; {} with {} parameters, {} updates in {:.4g} epochs{}",
@@ -513,35 +418,35 @@ Ended Training::run() {
         setup_.settings.model, parameter_count(*setup_.trained.model), total_, epoch_at(total_),
         paper_ ? "; PROTOCOL PAPER: the epoch is chosen on the test split, figures are too good" : ""));
   }
-  run::Progress progress(total_, "updates", step_, group_.leads() && !options_.quiet);
-  const bool stopped_before = train_.patience > 0 && since_best_ >= train_.patience;
+  run::Progress progress(total_, "updates", state_.step, group_.leads() && !options_.quiet);
+  const bool stopped_before = train_.patience > 0 && state_.since_best >= train_.patience;
   if (stopped_before) stopped_ = "early";
   try {
     // A worker was lost in the evaluation of the last update.
-    if (step_ > 0 && evaluated_ != step_ && evaluates_at(step_)) {
+    if (state_.step > 0 && state_.evaluated != state_.step && evaluates_at(state_.step)) {
       evaluate_and_choose();
       write_checkpoint_now();
     }
     data::Batch batch;
-    loader_.start(step_ / per_epoch_, step_ % per_epoch_);
-    while (step_ < total_ && stopped_ == "epochs") {
+    loader_.start(state_.step / per_epoch_, state_.step % per_epoch_);
+    while (state_.step < total_ && stopped_ == "epochs") {
       if (!loader_.next(batch)) {
-        loader_.start(step_ / per_epoch_);
+        loader_.start(state_.step / per_epoch_);
         continue;
       }
       update(batch);
-      progress.at(step_, fmt::format("loss {:.3f}", tally_.loss / std::max(tally_.count, 1.0)));
-      if (evaluates_at(step_) || stopped_ == "budget") {
+      progress.at(state_.step, fmt::format("loss {:.3f}", state_.tally.loss / std::max(state_.tally.count, 1.0)));
+      if (evaluates_at(state_.step) || stopped_ == "budget") {
         progress.clear();
         evaluate_and_choose();
         write_checkpoint_now();
       } else if (due_ && !interrupted_) {
         write_checkpoint_now();
       }
-      if (interrupted_ && step_ < total_) {
+      if (interrupted_ && state_.step < total_) {
         progress.clear();
         write_checkpoint_now();
-        log_line(fmt::format("interrupted behind update {} of {}; --resume goes on from here", step_, total_));
+        log_line(fmt::format("interrupted behind update {} of {}; --resume goes on from here", state_.step, total_));
         return Ended::interrupted;
       }
     }
