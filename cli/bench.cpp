@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -16,6 +14,7 @@
 #include "calibrate.hpp"
 #include "command.hpp"
 #include "output.hpp"
+#include "program.hpp"
 #include "report.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/log.hpp"
@@ -43,12 +42,7 @@ void restart_with_sleeping_threads() {
   if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   setenv("GOMP_SPINCOUNT", "10000", 1);
   setenv("KMP_BLOCKTIME", "1", 0);
-  std::ifstream in("/proc/self/cmdline", std::ios::binary);
-  std::string line{std::istreambuf_iterator<char>(in), {}};
-  std::vector<char*> words;
-  for (std::size_t at = 0; at < line.size(); at = line.find('\0', at) + 1) words.push_back(line.data() + at);
-  words.push_back(nullptr);
-  if (words.size() > 1) execv(program, words.data());  // returns only if it fails; then we go on as we are
+  continue_as(program);  // if that fails we go on as we are
 }
 
 std::vector<std::string> pieces(const std::vector<std::string>& values, const std::string& fallback) {

@@ -6,9 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
+#include "program.hpp"
 #include "saddle/base/error.hpp"
 #include "training.hpp"
 
@@ -19,16 +18,11 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void hand_over() {
-  std::ifstream in("/proc/self/cmdline", std::ios::binary);
-  std::string all((std::istreambuf_iterator<char>(in)), {});
   const fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / "saddle-torch";
-  std::vector<char*> words;
-  for (std::size_t at = 0; at < all.size(); at += std::strlen(all.data() + at) + 1) words.push_back(all.data() + at);
-  words.push_back(nullptr);
   // Threads of OpenMP that wait spin for milliseconds by default, which hurts as soon as a core is shared: with other
   // workers, or with anybody else. Read at the start of a program only, so it is set here.
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "10000", 0);
-  ::execv(program.c_str(), words.data());
+  continue_as(program);
   throw NotSupported(fmt::format("cannot start {}: {}", program.string(), std::strerror(errno)), {},
                      "this saddle was built without libtorch: build with -DSADDLE_TORCH=ON to train");
 }

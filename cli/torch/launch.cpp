@@ -13,14 +13,13 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "command.hpp"
 #include "output.hpp"
+#include "program.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
 
@@ -46,13 +45,6 @@ int free_port() {
   if (descriptor >= 0) ::close(descriptor);
   if (!bound) throw IoError(fmt::format("no port for the workers: {}", std::strerror(error)));
   return ntohs(address.sin_port);
-}
-
-std::vector<std::string> own_words() {
-  std::ifstream in("/proc/self/cmdline", std::ios::binary);
-  std::vector<std::string> words;
-  for (std::string word; std::getline(in, word, '\0');) words.push_back(word);
-  return words;
 }
 
 pid_t start(Index rank, Index workers, int port, std::vector<std::string> words) {

@@ -7,11 +7,11 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "launch.hpp"
 #include "output.hpp"
+#include "program.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/log.hpp"
 #include "saddle/base/parallel.hpp"
@@ -82,14 +82,6 @@ std::string default_folder(const run::Settings& settings) {
   return fmt::format("runs/{}-{}-{}", file_name(fs::path(settings.data.name).stem().string()),
                      attention == settings.model_options.end() ? "softmax" : file_name(attention->second),
                      settings.train.seed);
-}
-
-std::string command_line() {
-  std::ifstream in("/proc/self/cmdline", std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(in)), {});
-  while (!text.empty() && text.back() == '\0') text.pop_back();
-  std::replace(text.begin(), text.end(), '\0', ' ');
-  return text;
 }
 
 void print_result(const fs::path& folder, const Context& context) {
@@ -163,7 +155,7 @@ int run_train(const TrainArguments& given, const Context& context) {
                  : arguments.force ? run::Folder::Open::replace
                                    : run::Folder::Open::fresh;
   options.allowed = arguments.allowed;
-  options.command = command_line();
+  options.command = join(own_words(), " ");
   options.quiet = context.quiet;
   options.interrupted = [] { return signals.load() > 0; };
   try {

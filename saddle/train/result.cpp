@@ -12,6 +12,7 @@
 #include "saddle/base/error.hpp"
 #include "saddle/base/log.hpp"
 #include "saddle/base/parallel.hpp"
+#include "saddle/data/csv.hpp"
 #include "saddle/eval/metrics.hpp"
 #include "saddle/nn/models/multiply_adds.hpp"
 #include "saddle/report/report.hpp"
@@ -106,20 +107,14 @@ std::string environment_json(const Setup& setup, const std::string& command, Ind
 }
 
 std::string predictions_csv(const Evaluation& evaluation, const std::vector<std::string>& classes) {
-  const auto field = [](const std::string& text) {
-    if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-    std::string quoted = "\"";
-    for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-    return quoted + "\"";
-  };
   std::string text = "sample,label,predicted";
-  for (const std::string& name : classes) text += "," + field("p(" + name + ")");
+  for (const std::string& name : classes) text += "," + data::csv_field("p(" + name + ")");
   text += '\n';
   for (std::size_t i = 0; i < evaluation.samples.size(); ++i) {
     const Index label = evaluation.labels[i];
-    text +=
-        fmt::format("{},{},{}", evaluation.samples[i], label < 0 ? "" : field(classes[static_cast<std::size_t>(label)]),
-                    field(classes[static_cast<std::size_t>(evaluation.predicted[i])]));
+    text += fmt::format("{},{},{}", evaluation.samples[i],
+                        label < 0 ? "" : data::csv_field(classes[static_cast<std::size_t>(label)]),
+                        data::csv_field(classes[static_cast<std::size_t>(evaluation.predicted[i])]));
     for (std::size_t c = 0; c < classes.size(); ++c)
       text += fmt::format(",{:.6g}", evaluation.probabilities[i * classes.size() + c]);
     text += '\n';
