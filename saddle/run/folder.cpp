@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "saddle/base/error.hpp"
 #include "saddle/io/atomic_file.hpp"
@@ -37,7 +39,7 @@ void remove_run(const fs::path& folder) {
 bool has_run(const fs::path& folder) { return fs::exists(folder / "config.toml"); }
 bool is_finished(const fs::path& folder) { return fs::exists(folder / "result.json"); }
 
-Folder::Folder(const fs::path& path, Open how) : path_(path) {
+Folder::Folder(const fs::path& path, Open how, double patience) : path_(path) {
   if (how == Open::resume && !has_run(path_))
     throw InvalidArgument(fmt::format("{} holds no run that could be resumed", path_.string()),
                           "a run has a config.toml; leave out --resume to start one");
@@ -51,7 +53,12 @@ Folder::Folder(const fs::path& path, Open how) : path_(path) {
   if (error) throw IoError(fmt::format("cannot create the folder {}: {}", path_.string(), error.message()));
   lock_ = ::open(file(".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock_ < 0) fail(fmt::format("cannot write to the folder {}", path_.string()));
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience);
+  while (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    if (std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      continue;
+    }
     ::close(lock_);
     throw IoError(fmt::format("{} is in use by another process", path_.string()), "wait for it, or give another --out");
   }

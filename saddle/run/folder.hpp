@@ -13,8 +13,8 @@ class Folder {
  public:
   enum class Open { fresh, replace, resume };
   // fresh refuses a folder with a run in it, replace empties it, resume needs one. Throws InvalidArgument or IoError,
-  // also while another process holds the folder.
-  Folder(const std::filesystem::path& path, Open how);
+  // also when another process still holds the folder after so many seconds.
+  Folder(const std::filesystem::path& path, Open how, double patience = 0);
   ~Folder();
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;

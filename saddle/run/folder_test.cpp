@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
+#include <memory>
+#include <thread>
 
 #include "saddle/base/error.hpp"
 #include "saddle/run/progress.hpp"
@@ -36,6 +39,17 @@ TEST_F(FolderTest, NothingToResume) { EXPECT_THROW(Folder(path_, Folder::Open::r
 TEST_F(FolderTest, IsHeldByOneProcess) {
   const Folder folder(path_, Folder::Open::fresh);
   EXPECT_THROW(Folder(path_, Folder::Open::fresh), IoError);
+}
+
+TEST_F(FolderTest, IsWaitedForWithPatience) {
+  auto held = std::make_unique<Folder>(path_, Folder::Open::fresh);
+  EXPECT_THROW(Folder(path_, Folder::Open::fresh, 0.05), IoError);
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    held.reset();
+  });
+  EXPECT_NO_THROW(Folder(path_, Folder::Open::fresh, 60));
+  other.join();
 }
 
 TEST_F(FolderTest, MetricsAreCutToWhatACheckpointKnows) {

@@ -217,12 +217,13 @@ void Training::write_checkpoint_now() {
 }
 
 // Behind a lost worker: the updates done are the same everywhere, so any survivor can write them down. The leader has
-// the folder; if it is the one that is gone, the first of the others takes it.
+// the folder; if it is the one that is gone, the first of the others takes it, once the dying process has let go: its
+// connections end before its locks do.
 void Training::rescue() {
   const torch::NoGradGuard guard;
   for (const auto& [name, before] : buffers_before_) setup_.trained.model->named_buffers()[name].copy_(before);
   try {
-    if (!folder_) folder_ = std::make_unique<run::Folder>(options_.out, run::Folder::Open::resume);
+    if (!folder_) folder_ = std::make_unique<run::Folder>(options_.out, run::Folder::Open::resume, 5);
     write_state();
     log(LogLevel::warn,
         fmt::format("another worker is gone: wrote a checkpoint behind update {}, --resume goes on from it",
