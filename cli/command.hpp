@@ -55,6 +55,7 @@ Command weights_command();
 Command data_command();
 Command compare_command();
 Command report_command();
+Command reproduce_command();
 Command train_command();
 Command eval_command();
 Command predict_command();

@@ -184,12 +184,14 @@ TrainResult train_cells(const Plan& plan, const TrainOptions& options) {
   const SignalQueue signals;
   std::vector<Running> running;
   std::size_t next = 0;
+  const Clock::time_point begin = Clock::now();
   const auto conclude = [&](std::size_t cell, CellOutcome outcome) {
     result.outcomes[cell] = std::move(outcome);
     progress.end(plan.cells[cell], result.outcomes[cell]);
   };
-  while (!running.empty() || (next < waiting.size() && result.signal == 0)) {
-    while (next < waiting.size() && result.signal == 0 && running.size() < static_cast<std::size_t>(options.jobs)) {
+  const auto going_on = [&] { return next < waiting.size() && result.signal == 0 && !result.late; };
+  while (!running.empty() || going_on()) {
+    while (going_on() && running.size() < static_cast<std::size_t>(options.jobs)) {
       const std::size_t cell = waiting[next++];
       try {
         running.push_back(start(cell, plan, options, signals));
@@ -202,6 +204,11 @@ TrainResult train_cells(const Plan& plan, const TrainOptions& options) {
     if (const int signal = signals.wait(); signal == SIGINT || signal == SIGTERM) {
       if (result.signal == 0) progress.say("stopping: waiting for the trainers to write their checkpoints");
       result.signal = signal;
+      for (const Running& run : running) kill(run.process, SIGINT);
+    }
+    if (options.seconds > 0 && !result.late && Clock::now() - begin > std::chrono::duration<double>(options.seconds)) {
+      progress.say("the time is over: waiting for the trainers to write their checkpoints");
+      result.late = true;
       for (const Running& run : running) kill(run.process, SIGINT);
     }
     std::erase_if(running, [&](const Running& run) {

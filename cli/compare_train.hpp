@@ -22,11 +22,13 @@ struct TrainOptions {
   int jobs = 1;
   int threads = 1;  // of each
   bool quiet = false;
+  double seconds = 0;  // after them running cells are stopped, with a checkpoint, and no others begun; 0: never
 };
 
 struct TrainResult {
   std::vector<CellOutcome> outcomes;  // of every cell
   int signal = 0;                     // that ended it, or 0
+  bool late = false;                  // the time was over before the cells were
 };
 
 // $SADDLE_TRAINER, else this program.

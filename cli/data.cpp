@@ -1,4 +1,5 @@
-// saddle data: which data sets there are, what is in them, whether files are sound, and made ones as files.
+// saddle data: which data sets there are, what is in them, what simple methods reach on them, whether files are sound,
+// and made ones as files.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
+#include "data_baseline.hpp"
 #include "data_show.hpp"
 #include "output.hpp"
 #include "saddle/base/error.hpp"
@@ -25,7 +27,7 @@ struct DataArguments {
   std::string name, out, missing = "interpolate";
   std::vector<std::string> files, settings;
   data::Where where;
-  Index samples = 3;
+  Index samples = 3, max_length = 0, seed = 0;
   bool force = false;
 
   data::Where place() const {
@@ -61,6 +63,15 @@ int show(const DataArguments& arguments, const Context& context) {
   if (arguments.samples < 0) throw InvalidArgument("--samples must be 0 or more");
   const data::Task task = data::find_task(arguments.name, arguments.place());
   print(context.json ? data_json(task, arguments.samples) : data_text(task, arguments.samples));
+  return Exit::ok;
+}
+
+int baseline(const DataArguments& arguments, const Context& context) {
+  if (arguments.max_length < 0) throw InvalidArgument("--max-length must be 1 or more");
+  if (arguments.seed < 0) throw InvalidArgument("--seed must be 0 or more");
+  const data::Task task = data::find_task(arguments.name, arguments.place());
+  const eval::BaselineOptions options{arguments.max_length, static_cast<std::uint64_t>(arguments.seed)};
+  print(context.json ? baseline_json(task, options) : baseline_text(task, options));
   return Exit::ok;
 }
 
@@ -230,6 +241,19 @@ Command data_command() {
             {"--samples", "COUNT", "how many to show; default 3", &a->samples}},
            reading),
       [a](const Context& context) { return show(*a, context); }};
+  const Command baseline_command{
+      "baseline",
+      "Show what simple methods without attention reach on the test split: what an accuracy is worth.",
+      {{"what little gets you", "saddle data baseline examples/data/waves"},
+       {"for scripts", "saddle data baseline examples/data/waves --json"}},
+      with({{"name", "", "a data set of 'saddle data list', a file or a folder", &a->name, true},
+            folder,
+            {"--test", "FILE", "the test split of a file that has none beside it", &a->where.test},
+            {"--max-length", "COUNT", "steps or tokens at which samples are cut; default as in training",
+             &a->max_length},
+            {"--seed", "NUMBER", "of random kernels and samples held out; default 0", &a->seed}},
+           reading),
+      [a](const Context& context) { return baseline(*a, context); }};
   const Command check_command{
       "check",
       "Check data files strictly and name every problem, up to 20 a file, with line and column. Exit code 3: some file "
@@ -250,11 +274,12 @@ Command data_command() {
        {"--force", "", "write over files that exist", &a->force}},
       [a](const Context& context) { return generate(*a, context); }};
   return {"data",
-          "Data sets: what there is, what is in them, whether files are sound, made ones as files.",
+          "Data sets: what there is, what is in them, what simple methods reach, whether files are sound, made ones as "
+          "files.",
           {{"what there is", "saddle data list"}, {"what is in it", "saddle data show examples/data/waves"}},
           {},
           nullptr,
-          {list_command, show_command, check_command, generate_command}};
+          {list_command, show_command, baseline_command, check_command, generate_command}};
 }
 
 }  // namespace saddle::cli

@@ -60,7 +60,7 @@ foreach(layer base primal kernels io mechanisms)
 endforeach()
 
 if(TARGET saddle_data)
-  foreach(layer data eval report run)
+  foreach(layer data eval report run experiment)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/saddle/${layer}/*_test.cpp)
     saddle_add_suite(${layer} ${sources})
     if(TARGET ${layer}_test)

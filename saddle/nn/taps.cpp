@@ -15,8 +15,12 @@ Taps* Taps::current() { return current_taps; }
 HeadDistance head_distance(const Tensor& heads, const Tensor& token_mask) {
   const Tensor y = heads.detach().to(torch::kFloat64);
   const Index H = y.size(1);
-  double sum = 0, squares = 0, count = 0;
-  for (Index s = 0; s < H; ++s)
+  double sum = 0, squares = 0, count = 0, norms = 0, outputs = 0;
+  for (Index s = 0; s < H; ++s) {
+    Tensor norm = y.select(1, s).norm(2, -1);  // [B,N]
+    if (token_mask.defined()) norm = norm.masked_select(token_mask);
+    norms += norm.sum().item<double>();
+    outputs += static_cast<double>(norm.numel());
     for (Index t = s + 1; t < H; ++t) {
       Tensor distance = (y.select(1, s) - y.select(1, t)).norm(2, -1);  // [B,N]
       if (token_mask.defined()) distance = distance.masked_select(token_mask);
@@ -24,9 +28,10 @@ HeadDistance head_distance(const Tensor& heads, const Tensor& token_mask) {
       squares += distance.square().sum().item<double>();
       count += static_cast<double>(distance.numel());
     }
+  }
   if (count == 0) return {};
   const double mean = sum / count;
-  return {mean, std::sqrt(std::max(0.0, squares / count - mean * mean))};
+  return {mean, std::sqrt(std::max(0.0, squares / count - mean * mean)), norms / outputs};
 }
 
 }  // namespace saddle::nn

@@ -35,9 +35,10 @@ class SADDLE_TORCH_API Taps {
 };
 
 // Mean and standard deviation over pairs of heads, samples and tokens of |y_s - y_t|, the distance between the outputs
-// of two heads; tokens that do not exist are left out where token_mask [B,N] says so.
+// of two heads, and the mean of |y_s|, which it is to be measured by: outputs of twice the size are twice as far apart.
+// Tokens that do not exist are left out where token_mask [B,N] says so.
 struct HeadDistance {
-  double mean = 0, deviation = 0;
+  double mean = 0, deviation = 0, norm = 0;
 };
 SADDLE_TORCH_API HeadDistance head_distance(const Tensor& heads, const Tensor& token_mask = {});
 

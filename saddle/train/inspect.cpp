@@ -113,11 +113,13 @@ std::vector<nn::HeadDistance> head_distances(const Trained& trained, data::Datas
       const nn::HeadDistance distance = nn::head_distance(heads, fits ? mask : Tensor());
       sums[layer].mean += weight * distance.mean;
       sums[layer].deviation += weight * (distance.deviation * distance.deviation + distance.mean * distance.mean);
+      sums[layer].norm += weight * distance.norm;
     }
     count += weight;
   });
   for (nn::HeadDistance& sum : sums) {
     sum.mean /= count;
+    sum.norm /= count;
     sum.deviation = std::sqrt(std::max(0.0, sum.deviation / count - sum.mean * sum.mean));
   }
   return sums;

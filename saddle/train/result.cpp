@@ -70,7 +70,10 @@ std::vector<Index> first_of(const std::vector<Index>& samples, Index count) {
 Json distances_json(const std::vector<nn::HeadDistance>& distances) {
   Json list = Json::array();
   for (std::size_t layer = 0; layer < distances.size(); ++layer)
-    list.push_back({{"layer", layer}, {"mean", distances[layer].mean}, {"std", distances[layer].deviation}});
+    list.push_back({{"layer", layer},
+                    {"mean", distances[layer].mean},
+                    {"std", distances[layer].deviation},
+                    {"norm", distances[layer].norm}});
   return list;
 }
 

@@ -20,8 +20,8 @@ void write_file(const fs::path& path, const std::string& text) { std::ofstream(p
 bool has_training() { return fs::exists(fs::path(SADDLE_CLI).parent_path() / "saddle-torch"); }
 
 bool trains(const std::string& line) {
-  for (const char* command :
-       {"saddle train", "saddle eval", "saddle predict", "saddle compare", "saddle weights show runs"})
+  for (const char* command : {"saddle train", "saddle eval", "saddle predict", "saddle compare",
+                              "saddle reproduce examples", "saddle weights show runs"})
     if (line.find(command) != std::string::npos) return true;
   return false;
 }

@@ -1,0 +1,104 @@
+#include "saddle/experiment/budget.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "saddle/base/text.hpp"
+
+namespace saddle::experiment {
+
+namespace {
+
+constexpr double unknown_seconds = 300;
+constexpr double smallest_share = 0.02;
+// Loading, evaluation and writing, on top of the training that a record counts.
+constexpr double around_training = 1.3;
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Runs of the whole experiment per seed, and of the choices, which take one seed.
+double seconds_of(const Experiment& experiment, const Results& known, Index seeds) {
+  double sum = 0;
+  for (const Part& part : experiment.parts)
+    for (const std::string& protocol : part.protocols)
+      for (const std::string& data : part.data) {
+        const auto runs = static_cast<double>(std::min(seeds, part.seeds));
+        for (const std::string& attention : part.attentions)
+          sum += runs * estimated_seconds(known, part, protocol, data, attention);
+        if (!part.choices.empty() && protocol == "honest")
+          for (const std::string& attention : part.attentions)
+            if (attention.find('*') != std::string::npos) {
+              sum += static_cast<double>(part.choices.size() - 1) *
+                     estimated_seconds(known, part, protocol, data, attention);
+              break;
+            }
+      }
+  return sum;
+}
+
+// "softmax+bn(beta=*)" stands for every value.
+bool stands_for(const std::string& pattern, const std::string& attention) {
+  const auto star = pattern.find('*');
+  if (star == std::string::npos) return pattern == attention;
+  return attention.starts_with(pattern.substr(0, star)) && attention.ends_with(pattern.substr(star + 1));
+}
+
+}  // namespace
+
+double estimated_seconds(const Results& known, const Part& part, const std::string& protocol, const std::string& data,
+                         const std::string& attention) {
+  std::vector<double> same, same_data, same_part;
+  for (const Record& record : known.records) {
+    if (record.part != part.name) continue;
+    const double seconds = around_training * record.train_seconds;
+    same_part.push_back(seconds);
+    if (record.data != data) continue;
+    same_data.push_back(seconds);
+    if (record.protocol == protocol && stands_for(attention, record.attention)) same.push_back(seconds);
+  }
+  if (!same.empty()) return median(same);
+  if (!same_data.empty()) return median(same_data);
+  if (!same_part.empty()) return *std::ranges::max_element(same_part);
+  return unknown_seconds;
+}
+
+Extent extent_within(const Experiment& experiment, const Results& known, double seconds, Index jobs) {
+  Index most = 1;
+  for (const Part& part : experiment.parts) most = std::max(most, part.seeds);
+  // Records tell what a run took with the threads it had; two at a time take half.
+  const auto together = static_cast<double>(std::max<Index>(1, jobs));
+  Extent extent;
+  extent.whole = seconds_of(experiment, known, most) / together;
+  for (extent.seeds = most; extent.seeds > 1; --extent.seeds)
+    if (seconds_of(experiment, known, extent.seeds) / together <= seconds) break;
+  extent.seconds = seconds_of(experiment, known, extent.seeds) / together;
+  if (extent.seconds > seconds) {
+    extent.epochs = std::max(smallest_share, seconds / extent.seconds);
+    extent.seconds *= extent.epochs;
+  }
+  return extent;
+}
+
+Experiment reduced(Experiment experiment, const Extent& extent) {
+  for (Part& part : experiment.parts) {
+    part.seeds = std::min(part.seeds, extent.seeds);
+    if (extent.epochs >= 1) continue;
+    std::string* count = nullptr;
+    for (auto& [key, value] : part.settings)
+      if (key == "train.epochs" || key == "train.steps") count = &value;
+    const double share = extent.epochs * parse_number(*count).value();
+    *count = fmt::format("{}", std::max(1LL, std::llround(share)));
+    part.name += fmt::format("-e{}", *count);
+    part.folder += fmt::format("-e{}", *count);
+    part.title += fmt::format(" (cut to {} epochs or steps)", *count);
+  }
+  return experiment;
+}
+
+}  // namespace saddle::experiment

@@ -1,0 +1,62 @@
+// The records of one part of an experiment under one protocol, by data set and attention.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "saddle/eval/statistics.hpp"
+#include "saddle/experiment/results.hpp"
+
+namespace saddle::experiment {
+
+class Grid {
+ public:
+  using Cell = std::vector<const Record*>;  // by seed, every seed once
+
+  Grid(const Part& part, std::string protocol, const Results& results);
+
+  const Part& part() const { return *part_; }
+  const std::string& protocol() const { return protocol_; }
+  // Runs of an attention on a data set, both by number. Where a value was chosen for '*', runs with other values
+  // do not belong to the cell.
+  const Cell& at(std::size_t data, std::size_t attention) const {
+    return cells_[data * part_->attentions.size() + attention];
+  }
+  std::size_t runs() const;
+  std::size_t planned() const;
+  // Data sets of which any attention has runs; attentions that have runs on any data set.
+  std::vector<std::size_t> data() const;
+  std::vector<std::size_t> attentions() const;
+  // "Width 64, harness B, honest protocol"
+  std::string title() const;
+  // Of a plot: "d64-honest"
+  std::string file() const;
+
+ private:
+  const Part* part_;
+  std::string protocol_;
+  std::vector<Cell> cells_;
+};
+
+// Those that have any runs, by part and protocol.
+std::vector<Grid> grids(const Experiment& experiment, const Results& results);
+
+// Of something about the runs of a cell; none without runs. Means are rounded so that equal ones are equal.
+std::optional<eval::Spread> spread_of(const Grid::Cell& cell, const std::function<double(const Record&)>& value);
+std::optional<eval::Spread> accuracy_of(const Grid::Cell& cell);
+// Of the runs that have one.
+std::optional<eval::Spread> validation_of(const Grid::Cell& cell);
+// Accuracy of a minus that of b in points, over the seeds that both have.
+std::optional<eval::Spread> paired_points(const Grid::Cell& a, const Grid::Cell& b);
+// Standard error of a mean, none of a single value.
+std::optional<double> standard_error(const eval::Spread& spread);
+double median(std::vector<double> values);
+
+// The word for a protocol: "honest protocol", "paper protocol (best test epoch)".
+std::string protocol_name(const std::string& protocol);
+// Letters, digits, '-', '_' and '.' alone, for names of files.
+std::string file_name(std::string_view text);
+
+}  // namespace saddle::experiment

@@ -1,0 +1,82 @@
+// saddle reproduce as a program: from an experiment's file to its page, stopped and gone on with, within a budget.
+#include <gmock/gmock.h>
+
+#include "process.hpp"
+
+namespace saddle::e2e {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+class Reproduce : public CommandLine {
+ protected:
+  void SetUp() override {
+    CommandLine::SetUp();
+    if (!has_training()) GTEST_SKIP() << "this build has no saddle-torch: configure with -DSADDLE_TORCH=ON";
+    write_file(folder / "work/mine.toml",
+               "title = \"Mine\"\nquestion = \"Which?\"\nsections = [\"accuracy\", \"choice\", \"distance\"]\n"
+               "[[part]]\nname = \"p\"\ntitle = \"P\"\ndata = [\"examples/data/waves\"]\n"
+               "attentions = [\"softmax\", \"softmax+bn(beta=*)\"]\nchoices = [0.5, 1]\n"
+               "protocols = [\"honest\", \"paper\"]\nseeds = 2\n"
+               "settings = { model.width = 16, model.heads = 2, train.epochs = 4, train.inspect = false }\n");
+  }
+  std::string file(const std::string& name) const { return read_file(folder / "work" / name); }
+};
+
+TEST_F(Reproduce, FromAFileToItsPage) {
+  const auto document = json("saddle reproduce mine.toml --out r --json");
+  ASSERT_EQ(document["cells"].size(), 4U);  // two attentions, two protocols
+  for (const auto& cell : document["cells"]) EXPECT_EQ(cell["seeds"], 2);
+  const auto raw = nlohmann::json::parse(file("r/results/mine.json"));
+  EXPECT_EQ(raw["runs"].size(), 8U);
+  ASSERT_EQ(raw["choices"].size(), 2U);
+  EXPECT_NE(raw["choices"][0]["chosen"], raw["choices"][1]["chosen"]);
+  EXPECT_EQ(raw["floors"].size(), 3U);
+  const std::string page = file("r/results/mine.md");
+  EXPECT_THAT(page, HasSubstr("paper protocol"));
+  EXPECT_THAT(page, HasSubstr("rocket-1k"));
+  EXPECT_TRUE(fs::exists(folder / "work/r/results/mine-p-honest.svg"));
+
+  // Again: nothing is trained, the bytes are the same; published figures are compared with.
+  const Result again = sh("saddle reproduce mine.toml --out r");
+  EXPECT_EQ(again.code, 0);
+  EXPECT_THAT(again.err, Not(HasSubstr("begun")));
+  EXPECT_EQ(file("r/results/mine.md"), page);
+  ASSERT_EQ(sh("saddle reproduce mine.toml --out r --no-train --published committed --publish").code, 0);
+  EXPECT_EQ(file("committed/mine.md"), page);
+
+  // A sample of the cells, trained elsewhere, has the published figures to the bit.
+  const auto sample = json(
+      "saddle reproduce mine.toml --out elsewhere --published committed --attention softmax --protocol paper "
+      "--seeds 1 --json");
+  ASSERT_EQ(sample["cells"].size(), 1U);
+  EXPECT_NEAR(sample["cells"][0]["published"], sample["cells"][0]["accuracy"].get<double>(), 1e-5);
+}
+
+TEST_F(Reproduce, ABudgetCutsSeedsAndEpochsAndSaysSo) {
+  ASSERT_EQ(sh("saddle reproduce mine.toml --out r").code, 0);
+  const Result cut = sh("saddle reproduce mine.toml --out r --budget 1s --protocol honest");
+  EXPECT_EQ(cut.code, 0) << cut.err;
+  EXPECT_THAT(cut.err, HasSubstr("1 seed"));
+  EXPECT_EQ(sh("saddle reproduce mine.toml --out r --budget soon").code, 2);
+}
+
+TEST_F(Reproduce, WrongInputIsExplained) {
+  const auto says = [&](const std::string& line, int code, const std::string& text) {
+    const Result wrong = sh(line);
+    EXPECT_EQ(wrong.code, code) << line << wrong.err;
+    EXPECT_THAT(wrong.err, HasSubstr(text)) << line;
+  };
+  says("saddle reproduce uae", 2, "did you mean 'uea'");
+  says("saddle reproduce nothing.toml", 1, "nothing.toml");
+  says("saddle reproduce mine.toml --part q", 2, "it has p");
+  says("saddle reproduce mine.toml --attention softmaxx", 2, "did you mean 'softmax'");
+  says("saddle reproduce mine.toml --no-train --out empty", 2, "no finished run");
+  write_file(folder / "work/bad.toml", "title = 3\n");
+  says("saddle reproduce bad.toml", 3, "bad.toml:1");
+}
+
+}  // namespace
+}  // namespace saddle::e2e
