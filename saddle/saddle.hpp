@@ -2,6 +2,7 @@
 #pragma once
 
 #include "saddle/base/cpu.hpp"
+#include "saddle/base/denormals.hpp"
 #include "saddle/base/dtype.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/log.hpp"

@@ -3,11 +3,13 @@
 
 #include "output.hpp"
 #include "parser.hpp"
+#include "saddle/base/denormals.hpp"
 #include "saddle/base/memory.hpp"
 
 int main(int argc, char** argv) {
   using namespace saddle::cli;
   saddle::keep_large_blocks();
+  const saddle::FlushDenormals flush;  // threads that are started later do as the one that starts them
   prepare_output();
   const Command root{
       "saddle", "Training commands of saddle.", {}, {}, nullptr, {train_command(), eval_command(), predict_command()}};

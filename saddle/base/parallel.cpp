@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 
+#include "saddle/base/denormals.hpp"
 #include "saddle/base/error.hpp"
 
 namespace saddle {
@@ -35,6 +36,18 @@ class FirstError {
   std::atomic<Index> lowest_{INT64_MAX};
   std::mutex mutex_;
   std::exception_ptr error_;
+};
+
+// The mode of the caller for as long as its work lasts: the same bits on any thread.
+class Mode {
+ public:
+  explicit Mode(unsigned mode) { detail::set_float_mode(mode); }
+  ~Mode() { detail::set_float_mode(before_); }
+  Mode(const Mode&) = delete;
+  Mode& operator=(const Mode&) = delete;
+
+ private:
+  unsigned before_ = detail::float_mode();
 };
 
 }  // namespace
@@ -69,8 +82,10 @@ void detail::run_loop(Index n, Index grain, LoopBody body, const LoopOptions& op
   }
 
   FirstError error;
+  const unsigned mode = detail::float_mode();
   const auto guarded = [&](Index chunk) {
     if (error.below(chunk)) return;
+    const Mode same(mode);
     try {
       run(chunk);
     } catch (...) {

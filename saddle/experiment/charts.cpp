@@ -51,7 +51,7 @@ void draw_panel(Drawing& drawing, const PanelChart& chart, const Panel& panel, c
   const Range range = range_of(panel);
   const Scale y = panel.logarithmic_y ? Scale::logarithmic(range.low, range.high, at.bottom, at.top)
                                       : Scale::linear(range.low, range.high, at.bottom, at.top);
-  drawing.text(at.left, at.top - 10, fitted(panel.title, at.right - at.left), Anchor::start, Text::heading);
+  drawing.text(at.left, at.top - 10, fitted(panel.title, at.right - at.left, 14), Anchor::start, Text::heading);
   for (const double tick : y.ticks()) {
     drawing.rule(at.left, y(tick), at.right, y(tick), Rule::grid);
     drawing.text(at.left - 6, y(tick) + 4, tick_text(tick), Anchor::end, Text::small);
@@ -152,7 +152,8 @@ std::string draw(const PanelChart& chart) {
   double bottom = top;
   for (std::size_t i = 0; i < chart.panels.size(); ++i) {
     const double x = width * static_cast<double>(i % columns);
-    const double y = top + (above + height + below) * static_cast<double>(i / columns);
+    const std::size_t row = i / columns;
+    const double y = top + (above + height + below) * static_cast<double>(row);
     const Frame at{x + left, y + above, x + width - right, y + above + height};
     drawing.upright_text(x + 14, y + above + height / 2, chart.y_title);
     draw_panel(drawing, chart, chart.panels[i], xs, at);

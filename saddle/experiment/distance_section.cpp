@@ -76,7 +76,7 @@ std::string distance_table(const Grid& grid, Split split) {
 }
 
 Panel distance_panel(const Grid& grid, std::size_t data, Kind kind) {
-  Panel panel{grid.part().data[data] + (kind == Kind::raw ? ", distance" : ", relative distance"), {}, {}, false};
+  Panel panel{(kind == Kind::raw ? "distance, " : "relative distance, ") + grid.part().data[data], {}, {}, false};
   double least = INFINITY, most = 0;
   for (const std::size_t a : grid.attentions())
     for (const Split split : {Split::train, Split::test}) {

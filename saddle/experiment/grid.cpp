@@ -10,15 +10,13 @@ namespace saddle::experiment {
 
 namespace {
 
-// What the attention is called in the records of a data set: with the chosen value, or with any on offer.
-std::vector<std::string> names_of(const Part& part, const std::string& data, const std::string& attention,
-                                  const Results& results) {
-  if (attention.find('*') == std::string::npos) return {attention};
+// What the attention is called in the records of a data set; empty while a value is still to be chosen: runs that only
+// serve the choice are no result.
+std::string name_of(const Part& part, const std::string& data, const std::string& attention, const Results& results) {
+  if (attention.find('*') == std::string::npos) return attention;
   for (const Choice& choice : results.choices)
-    if (choice.chosen && choice.part == part.name && choice.data == data) return {with_choice(attention, choice.value)};
-  std::vector<std::string> names;
-  for (const std::string& value : part.choices) names.push_back(with_choice(attention, value));
-  return names;
+    if (choice.chosen && choice.part == part.name && choice.data == data) return with_choice(attention, choice.value);
+  return "";
 }
 
 }  // namespace
@@ -28,11 +26,11 @@ Grid::Grid(const Part& part, std::string protocol, const Results& results)
   std::size_t number = 0;
   for (const std::string& data : part.data)
     for (const std::string& attention : part.attentions) {
-      const std::vector<std::string> names = names_of(part, data, attention, results);
+      const std::string name = name_of(part, data, attention, results);
       Cell& cell = cells_[number++];
       for (const Record& record : results.records) {
-        if (record.part != part.name || record.protocol != protocol_ || record.data != data) continue;
-        if (std::find(names.begin(), names.end(), record.attention) == names.end()) continue;
+        if (record.part != part.name || record.protocol != protocol_ || record.data != data || record.attention != name)
+          continue;
         const auto same = [&](const Record* other) { return other->seed == record.seed; };
         if (std::none_of(cell.begin(), cell.end(), same)) cell.push_back(&record);
       }

@@ -19,8 +19,8 @@ class Grid {
 
   const Part& part() const { return *part_; }
   const std::string& protocol() const { return protocol_; }
-  // Runs of an attention on a data set, both by number. Where a value was chosen for '*', runs with other values
-  // do not belong to the cell.
+  // Runs of an attention on a data set, both by number. Of '*' only runs with the value that was chosen for
+  // the data set belong to the cell.
   const Cell& at(std::size_t data, std::size_t attention) const {
     return cells_[data * part_->attentions.size() + attention];
   }

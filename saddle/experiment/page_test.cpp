@@ -239,6 +239,9 @@ TEST_F(ExperimentPage, TakesTheChosenValueOfEachSet) {
   EXPECT_EQ(row("A", markdown().find("## Chosen")), "| A | **80.0** (0.500) | 75.0 (0.500) |");
   EXPECT_EQ(row("B", markdown().find("## Chosen")), "| B | 80.0 (0.500) | **75.0** (0.500) |");
   EXPECT_THAT(markdown(), HasSubstr("2 records of the raw file belong to no cell"));
+  // While nothing is chosen the runs that serve the choice are no result.
+  results.choices[0].chosen = false;
+  EXPECT_EQ(row("A"), "| A | 50.0 (1) | - |");
 }
 
 TEST_F(ExperimentPage, ComparesHeadDistances) {

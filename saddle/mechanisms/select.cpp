@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "saddle/base/cpu.hpp"
+#include "saddle/base/denormals.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/log.hpp"
 #include "saddle/base/text.hpp"
@@ -117,12 +118,14 @@ std::string explain(const kernels::Request& request, const Selection& selection)
 void forward(const primal::Call& call, const primal::Outputs& outputs) {
   validate(call);
   validate(call, outputs);
+  const FlushDenormals flush;
   chosen(kernels::request_of(call, outputs)).forward(call, outputs);
 }
 
 void backward(const primal::Call& call, const primal::Gradients& gradients) {
   validate(call);
   validate(call, gradients);
+  const FlushDenormals flush;
   chosen(kernels::request_of(call, gradients)).backward(call, gradients);
 }
 
