@@ -84,6 +84,15 @@ std::string default_folder(const run::Settings& settings) {
                      settings.train.seed);
 }
 
+void print_settings(const run::Settings& settings, const Context& context) {
+  if (!context.json) return print(run::to_toml(settings, true));
+  Json list = Json::object();
+  for (const run::Entry& entry : run::entries(settings))
+    list[entry.section][entry.name] = {{"value", entry.quoted ? Json(entry.value) : Json::parse(entry.value)},
+                                       {"origin", entry.origin}};
+  print_json("saddle.settings/1", list);
+}
+
 void print_result(const fs::path& folder, const Context& context) {
   std::ifstream in(folder / "result.json");
   const Json result = Json::parse(in);
@@ -130,7 +139,7 @@ int run_train(const TrainArguments& given, const Context& context) {
     throw InvalidArgument("--resume goes on with a run, --force replaces it: give one of them");
   run::Settings settings = settings_of(arguments);
   if (arguments.print_config) {
-    print(run::to_toml(train::complete(settings), true));
+    print_settings(train::complete(settings), context);
     return Exit::ok;
   }
   if (arguments.out.empty()) arguments.out = default_folder(settings);

@@ -129,7 +129,14 @@ std::vector<Entry> list_tasks(const Where& where) {
 
 DatasetPtr open_samples(const std::string& file, const Description& like, const Where& where) {
   const Format format = format_of(file, where);
-  return read_file(file, format, {.name = like.name, .split = "all"}, where, &like, false);
+  const DatasetPtr samples = read_file(file, format, {.name = like.name, .split = "all"}, where, &like, false);
+  const Description& found = samples->description();
+  if (found.kind != like.kind || (found.kind == Kind::series && found.channels != like.channels))
+    throw DataError(file, 0, 0,
+                    fmt::format("expected {} of {} channels as in {}, found {} of {}", to_string(like.kind),
+                                like.channels, like.name, to_string(found.kind), found.channels),
+                    "samples to predict look like those that the model was trained on");
+  return samples;
 }
 
 }  // namespace saddle::data

@@ -184,6 +184,10 @@ TEST(OpenSamples, AreReadLikeTheTrainingData) {
   EXPECT_THAT(samples->description().classes, ElementsAre("a", "b"));
   expect_data_error([&] { open_samples(scratch.write("wide.ts", "@classLabel false\n@data\n5:6\n"), like); }, 3, 1,
                     "found 2 channels, the training file has 1");
+  Description two = like;
+  two.channels = 2;
+  expect_data_error([&] { open_samples(scratch.write("table.csv", "x,y\n1,a\n2,b\n"), two); }, 0, 0,
+                    "expected series of 2 channels");
 }
 
 // The published data, where they are.

@@ -162,15 +162,6 @@ std::string toml_quoted(const std::string& text) {
   return out.str();
 }
 
-template <class T>
-std::string toml_value(const T& field) {
-  if constexpr (std::is_same_v<T, std::string>) {
-    return toml_quoted(field);
-  } else {
-    return text_of(field);
-  }
-}
-
 }  // namespace
 
 void put(Settings& settings, const Given& given) {
@@ -287,31 +278,34 @@ Given parse_assignment(const std::string& text) {
   return {key, text.substr(equals + 1), "--set"};
 }
 
-std::string to_toml(const Settings& settings, bool with_origins) {
-  std::string text;
-  const auto line = [&](const std::string& key, std::string_view name, const std::string& value) {
-    text += fmt::format("{} = {}", name, value);
-    if (with_origins) {
-      const auto origin = settings.origins.find(key);
-      text += fmt::format("  # {}", origin == settings.origins.end() ? "default" : origin->second);
-    }
-    text += '\n';
+std::vector<Entry> entries(const Settings& settings) {
+  std::vector<Entry> list;
+  const auto add = [&](const std::string& section, std::string_view name, const std::string& value, bool quoted) {
+    const auto origin = settings.origins.find(key_of(section, name));
+    list.push_back(
+        {section, std::string(name), value, origin == settings.origins.end() ? "default" : origin->second, quoted});
   };
-  std::string section = "data";
-  text += "[data]\n";
-  const auto model = [&] {
-    text += "\n[model]\n";
-    line("model.name", "name", toml_quoted(settings.model));
-    for (const auto& [name, value] : settings.model_options) line("model." + name, name, toml_quoted(value));
-  };
-  visit_all(settings, [&](const char* of, const SettingInfo& info, const auto& field) {
-    if (section != of) {
-      model();
-      section = of;
-      text += fmt::format("\n[{}]\n", section);
+  bool modelled = false;
+  visit_all(settings, [&](const char* section, const SettingInfo& info, const auto& field) {
+    if (!modelled && std::string_view(section) == "train") {
+      add("model", "name", settings.model, true);
+      for (const auto& [name, value] : settings.model_options) add("model", name, value, true);
+      modelled = true;
     }
-    line(key_of(of, info.name), info.name, toml_value(field));
+    add(section, info.name, text_of(field), std::is_same_v<std::decay_t<decltype(field)>, std::string>);
   });
+  return list;
+}
+
+std::string to_toml(const Settings& settings, bool with_origins) {
+  std::string text, section;
+  for (const Entry& entry : entries(settings)) {
+    if (entry.section != section) text += fmt::format("{}[{}]\n", section.empty() ? "" : "\n", entry.section);
+    section = entry.section;
+    text += fmt::format("{} = {}", entry.name, entry.quoted ? toml_quoted(entry.value) : entry.value);
+    if (with_origins) text += fmt::format("  # {}", entry.origin);
+    text += '\n';
+  }
   return text;
 }
 

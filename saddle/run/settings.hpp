@@ -122,6 +122,14 @@ Given parse_assignment(const std::string& text);
 // What was not given and follows from the kind of data: model, its size, optimiser, schedule.
 void apply_recipe(Settings& settings, const data::Description& data);
 
+// All settings in the order of the file: data, model, train.
+struct Entry {
+  std::string section, name, value;
+  std::string origin;  // "default", "flag", "a.toml:3"
+  bool quoted;         // a text and no number, true or false
+};
+std::vector<Entry> entries(const Settings& settings);
+
 // All settings as a file that read_settings takes; with origins each line says where its value came from.
 std::string to_toml(const Settings& settings, bool with_origins);
 

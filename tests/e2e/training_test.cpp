@@ -164,6 +164,11 @@ TEST_F(Training, SettingsComeFromAllSides) {
   EXPECT_THAT(printed, HasSubstr("attention = 'softmax+bn'  # a.toml:1"));
   EXPECT_THAT(printed, HasSubstr("optimizer = 'radam'  # recipe for series"));
   EXPECT_THAT(printed, HasSubstr("dims = "));
+  const auto document = json("saddle train --data examples/data/waves --lr 0.25 --print-config --json");
+  EXPECT_EQ(document["train"]["lr"]["value"], 0.25);
+  EXPECT_EQ(document["train"]["lr"]["origin"], "flag");
+  EXPECT_EQ(document["train"]["inspect"]["value"], true);
+  EXPECT_EQ(document["model"]["name"]["value"], "flowformer");
 }
 
 TEST_F(Training, EvalAndPredictAgreeWithTheRun) {
