@@ -335,7 +335,7 @@ int reproduce(const ReproduceOptions& options, const Context& context) {
   }
   Reproduction work(options, context.quiet);
   for (const Part& part : experiment.parts) work.run(part);
-  if (work.fresh.records.empty() && work.failed.empty() && work.signal == 0)
+  if (work.fresh.records.empty() && work.failed.empty() && work.signal == 0 && !work.late)
     throw InvalidArgument("there is no finished run", "leave out --no-train to train");
   work.fresh.experiment = whole.name;
   if (work.signal == 0) add_floors(experiment, known, work.fresh, context.quiet);

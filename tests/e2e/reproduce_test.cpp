@@ -57,9 +57,15 @@ TEST_F(Reproduce, FromAFileToItsPage) {
 
 TEST_F(Reproduce, ABudgetCutsSeedsAndEpochsAndSaysSo) {
   ASSERT_EQ(sh("saddle reproduce mine.toml --out r").code, 0);
-  const Result cut = sh("saddle reproduce mine.toml --out r --budget 1s --protocol honest");
+  // As if every run had taken 1000 s: three of them, 1300 s each with what goes around training, do not fit.
+  ASSERT_EQ(sh("sed -i 's/\"train_seconds\":[0-9.e-]*/\"train_seconds\":1000/' r/results/mine.json").code, 0);
+  const Result cut = sh("saddle reproduce mine.toml --out r --budget 2000s --protocol honest");
   EXPECT_EQ(cut.code, 0) << cut.err;
-  EXPECT_THAT(cut.err, HasSubstr("1 seed"));
+  EXPECT_THAT(cut.err, HasSubstr("1 seed and 51 % of the epochs for 2000s"));
+  EXPECT_THAT(file("r/results/mine.md"), HasSubstr("cut to 2 epochs"));
+  const Result over = sh("saddle reproduce mine.toml --out other --budget 0.01s");
+  EXPECT_EQ(over.code, 0) << over.err;
+  EXPECT_THAT(over.err, HasSubstr("the time is over"));
   EXPECT_EQ(sh("saddle reproduce mine.toml --out r --budget soon").code, 2);
 }
 
