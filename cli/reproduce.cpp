@@ -23,6 +23,7 @@
 #include "saddle/experiment/page.hpp"
 #include "saddle/io/atomic_file.hpp"
 #include "saddle/run/progress.hpp"
+#include "saddle/run/settings.hpp"
 
 namespace saddle::cli {
 
@@ -43,12 +44,10 @@ struct ReproduceOptions {
 
 // 90s, 30m, 2h, or seconds.
 double seconds_of(const std::string& text) {
-  static const std::map<char, double> units{{'s', 1}, {'m', 60}, {'h', 3600}};
-  const auto unit = text.empty() ? units.end() : units.find(text.back());
-  const auto number = parse_number(unit == units.end() ? text : text.substr(0, text.size() - 1));
-  if (!number || !(*number > 0))
+  const auto seconds = run::parse_seconds(text);
+  if (!seconds || !(*seconds > 0))
     throw InvalidArgument(fmt::format("--budget takes a time, found '{}'", text), "such as 90s, 30m or 2h");
-  return *number * (unit == units.end() ? 1 : unit->second);
+  return *seconds;
 }
 
 // Keeps of a list what was asked for. Throws InvalidArgument for what no part has.

@@ -14,6 +14,7 @@
 #include "saddle/mechanisms/registry.hpp"
 #include "saddle/report/checked_json_internal.hpp"
 #include "saddle/run/settings.hpp"
+#include "saddle/run/toml_internal.hpp"
 
 namespace saddle::experiment {
 
@@ -190,13 +191,7 @@ std::string with_choice(std::string attention, const std::string& value) {
 }
 
 Experiment read_experiment(const std::string& text, const std::string& file) {
-  toml::table document;
-  try {
-    document = toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    const auto& at = error.source().begin;
-    throw DataError(file, static_cast<long>(at.line), static_cast<long>(at.column), std::string(error.description()));
-  }
+  const toml::table document = run::parse_toml(text, file);
   const Reader reader(file);
   reader.only(document, {"title", "question", "remarks", "sections", "part", "published"});
   Experiment experiment;

@@ -14,6 +14,7 @@
 
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
+#include "saddle/run/toml_internal.hpp"
 
 namespace saddle::run {
 
@@ -164,6 +165,11 @@ std::string toml_quoted(const std::string& text) {
 
 }  // namespace
 
+std::optional<double> parse_seconds(std::string_view text) {
+  double value = 0;
+  return read(text, value, true) ? std::optional(value) : std::nullopt;
+}
+
 void put(Settings& settings, const Given& given) {
   bool found = false;
   visit_all(settings, [&](const char* section, const SettingInfo& info, auto& field) {
@@ -202,13 +208,7 @@ Settings resolve(const std::vector<Given>& given) {
 }
 
 std::vector<Given> parse_settings(std::string_view text, const std::string& file) {
-  toml::table document;
-  try {
-    document = toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    const auto& at = error.source().begin;
-    throw DataError(file, static_cast<long>(at.line), static_cast<long>(at.column), std::string(error.description()));
-  }
+  const toml::table document = parse_toml(text, file);
   std::vector<Given> given;
   const auto add = [&](const std::string& key, const toml::node& node) {
     const auto& at = node.source().begin;

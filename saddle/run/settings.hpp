@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -139,6 +140,9 @@ struct Difference {
   std::string key, before, now;
 };
 std::vector<Difference> differences(const Settings& before, const Settings& now);
+
+// A time as settings take it: 90s, 30m, 2h, or seconds.
+std::optional<double> parse_seconds(std::string_view text);
 
 // The keys of data and train, for flags.
 struct SettingName {
