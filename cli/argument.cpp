@@ -53,6 +53,15 @@ primal::Attention read_attention(const std::string& text) {
   }
 }
 
+std::string canonical_attention(const std::string& text) {
+  const auto layer = read_layer(text);
+  return layer ? layer->text() : primal::to_text(read_attention(text));
+}
+
+mechanisms::LayerPtr read_layer(const std::string& text) {
+  return text.starts_with("@") ? nullptr : mechanisms::find_layer(text);
+}
+
 Dims read_dims(const std::string& shape, Index keys, Index value_width) {
   const auto pieces = split(shape);
   if (pieces.size() != 4)

@@ -8,6 +8,7 @@
 
 #include "saddle/base/dtype.hpp"
 #include "saddle/base/shape.hpp"
+#include "saddle/mechanisms/layer.hpp"
 #include "saddle/primal/attention.hpp"
 
 namespace saddle::cli {
@@ -18,6 +19,10 @@ inline constexpr const char* attention_help =
 
 // A written form with mechanism names, or the document in a file after '@'.
 primal::Attention read_attention(const std::string& text);
+// The written form of a declared attention or a mechanism of the layer level.
+std::string canonical_attention(const std::string& text);
+// Null for a declared attention.
+mechanisms::LayerPtr read_layer(const std::string& text);
 
 // "B,H,N,D"; keys and value_width are M and E, 0 means: as N and D. Throws InvalidArgument beyond what can be counted.
 Dims read_dims(const std::string& shape, Index keys, Index value_width);

@@ -22,6 +22,7 @@
 #include "saddle/base/text.hpp"
 #include "saddle/io/atomic_file.hpp"
 #include "saddle/kernels/rates.hpp"
+#include "training.hpp"
 
 namespace saddle::cli {
 
@@ -201,6 +202,29 @@ int calibrate(const BenchOptions& options, const Context& context) {
   return Exit::ok;
 }
 
+// Mechanisms of the layer level have projections of their own, so everything is measured with them.
+int run_layers(const BenchOptions& options, const Context& context) {
+  const std::pair<const char*, bool> without[] = {{"--layout", !options.layout.empty()},
+                                                  {"--peers", !options.peers.empty()},
+                                                  {"--base", !options.base.empty()},
+                                                  {"--html", !options.html.empty()}};
+  for (const auto& [name, given] : without)
+    if (given)
+      throw InvalidArgument(fmt::format("{} makes no use of {}", "a bench of whole layers", name),
+                            "leave it out, or name declared attentions only");
+  LayerBenchArguments arguments;
+  arguments.attention = options.attention;
+  for (const std::string& text : options.attention) static_cast<void>(canonical_attention(text));
+  const auto shapes = options.shape.empty() ? std::vector<std::string>{"1,8,1024,64"} : options.shape;
+  for (const std::string& shape : shapes) arguments.shape.push_back(read_dims(shape, 0, 0));
+  arguments.dtype = pieces(options.dtype, "f32");
+  arguments.pass = pieces(options.pass, "forward");
+  for (const std::string& dtype : arguments.dtype) bench::parse_dtype(dtype);
+  for (const std::string& pass : arguments.pass) bench::parse_pass(pass);
+  arguments.seconds = options.seconds;
+  return run_layer_bench(arguments, context);
+}
+
 int run_suite(const BenchOptions& options, const Context& context) {
   const bench::Suite suite = chosen_suite(options);
   if (!options.base.empty() && !suite.models.empty())
@@ -257,6 +281,9 @@ int run_bench(const BenchOptions& options, const Context& context) {
     throw InvalidArgument(fmt::format("--seconds must be above 0 and at most 3600, found {}", options.seconds));
   if (options.list || options.calibrate) refuse_unused(options.list ? "--list" : "--calibrate", options);
   if (options.list) return list_suites(context);
+  if (std::any_of(options.attention.begin(), options.attention.end(),
+                  [](const std::string& text) { return read_layer(text) != nullptr; }))
+    return run_layers(options, context);
   const int wanted = threads();
   restart_with_sleeping_threads();
   if (options.serve) return bench::serve();

@@ -9,6 +9,7 @@
 #include "argument.hpp"
 #include "command.hpp"
 #include "output.hpp"
+#include "saddle/analysis/registry.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
 #include "saddle/io/safetensors.hpp"
@@ -68,11 +69,11 @@ Case check(const std::string& file, DType dtype, bool skip_unknown) {
   Case result{file, {}};
   try {
     const TensorFile golden = io::read_safetensors(file);
-    result.report = mechanisms::check_golden(golden, fs::path(file).stem().string(), dtype);
+    result.report = mechanisms::check_golden(golden, fs::path(file).stem().string(), dtype, analysis::golden_checks());
   } catch (const std::exception& error) {
     result.report.problem = error.what();
   }
-  const auto known = mechanisms::golden_names();
+  const auto known = mechanisms::golden_names(analysis::golden_checks());
   const std::string& mechanism = result.report.mechanism;
   const bool unknown = !mechanism.empty() && std::find(known.begin(), known.end(), mechanism) == known.end();
   result.status = skip_unknown && unknown ? Status::skipped : result.report.passed() ? Status::passed : Status::failed;

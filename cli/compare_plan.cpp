@@ -63,10 +63,10 @@ void refuse_namesakes(const std::vector<std::string>& data) {
 }
 
 void refuse_equal(const std::vector<std::string>& attentions) {
-  std::vector<std::vector<primal::Attention>> values;
+  std::vector<std::vector<std::string>> values;
   for (const std::string& text : attentions) {
-    std::vector<primal::Attention> layers;
-    for (const std::string& layer : layers_of(text)) layers.push_back(read_attention(layer));
+    std::vector<std::string> layers;
+    for (const std::string& layer : layers_of(text)) layers.push_back(canonical_attention(layer));
     for (std::size_t i = 0; i < values.size(); ++i)
       if (values[i] == layers)
         throw InvalidArgument(fmt::format("--attention '{}' and '{}' are the same", attentions[i], text));

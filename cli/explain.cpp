@@ -90,10 +90,44 @@ Json candidates_json(const mechanisms::Selection& selection) {
   return list;
 }
 
+// A mechanism of the layer level: one way to compute it, forward and backward, projections included.
+int explain_layer(const mechanisms::Layer& layer, const ExplainOptions& options, const Context& context) {
+  const Dims dims = read_dims(options.shape, options.keys, options.value_width);
+  if (dims.M != dims.N || dims.E != dims.D || options.mask)
+    throw InvalidArgument(
+        fmt::format("'{}' maps tokens to tokens: --keys, --value-width and --mask mean nothing to it", layer.text()));
+  mechanisms::LayerPlace place;
+  place.X = options.width > 0 ? options.width : dims.H * dims.D;
+  place.H = dims.H;
+  place.N = dims.N;
+  layer.check(place);
+  const DType dtype = read_dtype(options.dtype);
+  const primal::Cost forward = layer.cost(place, dims.B, primal::Pass::forward, dtype);
+  const primal::Cost backward = layer.cost(place, dims.B, primal::Pass::backward, dtype);
+  if (context.json) {
+    print_json("saddle.explain/1", {{"attention", layer.text()},
+                                    {"level", "layer"},
+                                    {"dims", {{"B", dims.B}, {"H", dims.H}, {"N", dims.N}, {"X", place.X}}},
+                                    {"dtype", to_string(dtype)},
+                                    {"causal", layer.causal()},
+                                    {"costs", {{"forward", cost_json(forward)}, {"backward", cost_json(backward)}}}});
+    return Exit::ok;
+  }
+  Table table({"pass", "multiply-adds", "exps", "bytes", "memory"}, "lrrrr");
+  for (const auto& [name, cost] : {std::pair{"forward", forward}, std::pair{"backward", backward}})
+    table.add(
+        {name, count_text(cost.multiply_adds), count_text(cost.exps), bytes_text(cost.bytes), bytes_text(cost.memory)});
+  print(fmt::format("{}  B={} H={} N={} X={}  {}{}\n\n", bold(layer.text()), dims.B, dims.H, dims.N, place.X,
+                    to_string(dtype), layer.causal() ? "  causal" : "") +
+        table.text() + "\nA layer of its own: projections are counted, and one module computes it.\n");
+  return Exit::ok;
+}
+
 int explain(const ExplainOptions& options, const Context& context) {
   constexpr Index widest = Index{1} << 26;
   if (options.width < 0 || options.width > widest)
     throw InvalidArgument(fmt::format("--width must be a whole number from 0 to {}, found {}", widest, options.width));
+  if (const auto layer = read_layer(options.attention)) return explain_layer(*layer, options, context);
   const kernels::Request request = request_of(options);
   const mechanisms::Selection selection = mechanisms::select(request);
   const Index width = options.width > 0 ? options.width : request.dims.H * request.dims.D;

@@ -1,17 +1,13 @@
 #include "parts.hpp"
 
-#include "saddle/primal/written/option_text.hpp"
+#include "saddle/primal/written/part_text.hpp"
 
 namespace saddle::cli {
 
 std::vector<PartValue> parts_of(const primal::Attention& attention) {
   std::vector<PartValue> parts;
   const auto add = [&]<primal::Part P>(const std::string& role, const P& part) {
-    PartValue& value = parts.emplace_back(PartValue{role, std::string(P::name), std::string(P::help), {}});
-    P::options(part, [&](const primal::OptionInfo& info, const auto& field) {
-      value.options.push_back(
-          {std::string(info.name), primal::kind_of(field), primal::encode(field), std::string(info.help)});
-    });
+    parts.push_back({role, std::string(P::name), std::string(P::help), primal::options_of(part)});
   };
   const auto add_one_of = [&](const std::string& role, const auto& variant) {
     std::visit([&](const auto& part) { add(role, part); }, variant);

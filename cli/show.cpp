@@ -63,6 +63,23 @@ Json value_json(const primal::Attention& attention) {
           {"toml", primal::to_toml(attention)}};
 }
 
+std::string layer_text(const mechanisms::Layer& layer) {
+  std::string text = heading("Written form") + "  " + layer.text() + "\n";
+  if (layer.options().empty()) return text;
+  Table table({"option", "value", "takes", ""}, "llll");
+  for (const primal::OptionHelp& option : layer.options())
+    table.add({option.name, default_text(option), option.kind, option.help});
+  return text + heading("Options") + table.text(2);
+}
+
+Json layer_json(const mechanisms::Layer& layer) {
+  Json options = Json::array();
+  for (const primal::OptionHelp& option : layer.options())
+    options.push_back(
+        {{"name", option.name}, {"kind", option.kind}, {"value", option.default_value}, {"help", option.help}});
+  return {{"written", layer.text()}, {"options", options}};
+}
+
 std::string facts(const Mechanism& mechanism) {
   return fmt::format("{}: {}, {} mechanism of {} level\n", bold(mechanism.name), mechanism.composition,
                      to_string(mechanism.tier), to_string(mechanism.level));
@@ -70,9 +87,12 @@ std::string facts(const Mechanism& mechanism) {
 
 int show(const ShowOptions& options, const Context& context) {
   const Mechanism* exact = named(options.attention);
-  const bool has_value = exact == nullptr || exact->declare != nullptr;
+  const mechanisms::LayerPtr layer = read_layer(options.attention);
+  const bool has_value = !layer && (exact == nullptr || exact->declare != nullptr);
   const primal::Attention value = has_value ? read_attention(options.attention) : primal::Attention{};
-  const Mechanism& mechanism = exact != nullptr ? *exact : mechanisms::mechanism_of(primal::to_text(value));
+  const Mechanism& mechanism = exact != nullptr ? *exact
+                               : layer          ? mechanisms::find(layer->name())
+                                                : mechanisms::mechanism_of(primal::to_text(value));
 
   if (context.json) {
     Json document{{"attention", options.attention},    {"mechanism", mechanism.name},
@@ -81,14 +101,18 @@ int show(const ShowOptions& options, const Context& context) {
                   {"tier", to_string(mechanism.tier)}, {"level", to_string(mechanism.level)},
                   {"bibtex", mechanism.bibtex},        {"page", mechanisms::text_of(mechanism).readme}};
     if (has_value) document.update(value_json(value));
+    if (layer) document.update(layer_json(*layer));
     print_json("saddle.show/1", document);
   } else if (options.bibtex) {
     print(mechanism.bibtex + "\n");
   } else if (exact != nullptr) {
     print(facts(mechanism) + "\n" + plain_text(mechanisms::text_of(mechanism).readme) +
-          (has_value ? value_text(value) : "") + heading("BibTeX") + mechanism.bibtex + "\n");
+          (has_value ? value_text(value)
+           : layer   ? layer_text(*layer)
+                     : "") +
+          heading("BibTeX") + mechanism.bibtex + "\n");
   } else {
-    print(bold(options.attention) + "\n" + value_text(value) +
+    print(bold(options.attention) + "\n" + (layer ? layer_text(*layer) : value_text(value)) +
           fmt::format("\nNearest page: saddle show {} ({})\n", mechanism.name, mechanism.summary));
   }
   return Exit::ok;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "command.hpp"
+#include "saddle/base/shape.hpp"
 
 namespace saddle::cli {
 
@@ -25,9 +26,17 @@ struct PredictArguments {
   std::string run, file, out;
 };
 
+// Whole layers against each other, whatever their attention: projections included.
+struct LayerBenchArguments {
+  std::vector<std::string> attention, dtype, pass;
+  std::vector<Dims> shape;  // B, H, N and D = X / H
+  double seconds = 4;
+};
+
 // In saddle these replace the process by saddle-torch with the same words; there they do the work.
 int run_train(const TrainArguments& arguments, const Context& context);
 int run_eval(const EvalArguments& arguments, const Context& context);
 int run_predict(const PredictArguments& arguments, const Context& context);
+int run_layer_bench(const LayerBenchArguments& arguments, const Context& context);
 
 }  // namespace saddle::cli

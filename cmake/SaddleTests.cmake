@@ -48,7 +48,7 @@ function(saddle_add_suite name)
     PROPERTIES LABELS ${name} TIMEOUT 600 ENVIRONMENT OMP_WAIT_POLICY=PASSIVE)
 endfunction()
 
-foreach(layer base primal kernels io mechanisms)
+foreach(layer base primal kernels io mechanisms analysis)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/saddle/${layer}/*_test.cpp)
   if(layer STREQUAL "mechanisms")
     foreach(folder IN LISTS SADDLE_EXTRA_MECHANISMS)
@@ -56,6 +56,7 @@ foreach(layer base primal kernels io mechanisms)
       list(APPEND sources ${extra})
     endforeach()
   endif()
+  list(FILTER sources EXCLUDE REGEX "/module_test\\.cpp$")  # of the torch layer
   saddle_add_suite(${layer} ${sources})
 endforeach()
 
@@ -71,7 +72,8 @@ endif()
 
 if(TARGET saddle_torch)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/saddle/nn/*_test.cpp)
-  saddle_add_suite(nn ${sources})
+  file(GLOB modules CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/saddle/mechanisms/*/module_test.cpp)
+  saddle_add_suite(nn ${sources} ${modules})
 endif()
 
 if(TARGET saddle_training)

@@ -115,7 +115,7 @@ PYBIND11_MODULE(_core, module) {
   module.def("mechanisms", &mechanism_list);
   module.def("parameters", &parameters, py::arg("attention"), py::arg("heads"), py::arg("key_width"),
              py::arg("value_width"));
-  module.def("canonical", [](const std::string& text) { return primal::to_text(mechanisms::parse(text)); });
+  module.def("canonical", [](const std::string& text) { return mechanisms::canonical(text); });
   module.def("derive", &derive, py::arg("attention"), py::arg("format"), py::arg("shape"), py::arg("seed"),
              py::arg("certificate"), py::call_guard<py::gil_scoped_release>());
   module.def("explain", &explain, py::arg("attention"), py::arg("shape"), py::arg("dtype"), py::arg("backward"));

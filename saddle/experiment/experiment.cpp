@@ -134,7 +134,7 @@ void check_attentions(const Reader& reader, const toml::table& table, const Part
       reader.fail(table, fmt::format("'{}' stands for a choice, but there are no 'choices'", attention));
     for (const std::string& value : part.choices.empty() ? std::vector<std::string>{""} : part.choices) {
       try {
-        mechanisms::parse(with_choice(attention, value));
+        mechanisms::canonical(with_choice(attention, value));
       } catch (const Error& error) {
         reader.fail(table, error.what(), error.hint());
       }

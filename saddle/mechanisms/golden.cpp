@@ -13,13 +13,6 @@ namespace saddle::mechanisms {
 
 namespace {
 
-std::vector<GoldenCheck> all_checks() {
-  std::vector<GoldenCheck> checks{{"svr", check_svr}};
-  for (const Mechanism* mechanism : all())
-    checks.insert(checks.end(), mechanism->golden.begin(), mechanism->golden.end());
-  return checks;
-}
-
 nlohmann::json json_value(const std::string& key, const std::string& text) {
   const auto value = nlohmann::json::parse(text, nullptr, false);
   if (value.is_discarded()) throw DataError("", 0, 0, "metadata '" + key + "' is not a JSON value: '" + text + "'");
@@ -37,6 +30,13 @@ Index whole(const std::string& key, const nlohmann::json& value) {
 }
 
 }  // namespace
+
+std::vector<GoldenCheck> golden_checks() {
+  std::vector<GoldenCheck> checks{{"svr", check_svr}};
+  for (const Mechanism* mechanism : all())
+    checks.insert(checks.end(), mechanism->golden.begin(), mechanism->golden.end());
+  return checks;
+}
 
 bool GoldenReport::passed() const {
   const bool ran = std::any_of(results.begin(), results.end(), [](const auto& r) { return r.refusals.empty(); });
@@ -142,24 +142,25 @@ void GoldenComparison::fail(const std::string& problem) {
   result_.tolerance = 1;
 }
 
-std::vector<std::string> golden_names() {
+std::vector<std::string> golden_names(const std::vector<GoldenCheck>& checks) {
   std::vector<std::string> names;
-  for (const GoldenCheck& check : all_checks()) names.push_back(check.mechanism);
+  for (const GoldenCheck& check : checks) names.push_back(check.mechanism);
   std::sort(names.begin(), names.end());
   return names;
 }
 
-GoldenReport check_golden(const TensorFile& golden, const std::string& file, DType dtype) {
+GoldenReport check_golden(const TensorFile& golden, const std::string& file, DType dtype,
+                          const std::vector<GoldenCheck>& checks) {
   const GoldenMetadata metadata(golden);
   GoldenReport report;
   const std::string mechanism = metadata.text("mechanism", "");
   try {
-    const auto checks = all_checks();
     const auto found =
         std::find_if(checks.begin(), checks.end(), [&](const GoldenCheck& c) { return c.mechanism == mechanism; });
     if (found == checks.end())
-      report.problem = mechanism.empty() ? "the case has no metadata 'mechanism'"
-                                         : "unknown mechanism '" + mechanism + "', known are " + join(golden_names());
+      report.problem = mechanism.empty()
+                           ? "the case has no metadata 'mechanism'"
+                           : "unknown mechanism '" + mechanism + "', known are " + join(golden_names(checks));
     else
       report = found->check(golden, dtype);
   } catch (const Error& error) {

@@ -34,12 +34,16 @@ struct GoldenCheck {
   std::function<GoldenReport(const TensorFile&, DType)> check;
 };
 
+// The checks of the mechanisms and of the regression.
+SADDLE_API std::vector<GoldenCheck> golden_checks();
+
 // Dispatches on the metadata key `mechanism`; `file` names the case when it has no name of its own.
 // Inputs are rounded to `dtype` first; bf16 checks outputs only; the regression runs in f64 only and says so.
 // A malformed case is a problem in the report, nothing is thrown.
-SADDLE_API GoldenReport check_golden(const TensorFile& golden, const std::string& file, DType dtype = DType::f64);
+SADDLE_API GoldenReport check_golden(const TensorFile& golden, const std::string& file, DType dtype = DType::f64,
+                                     const std::vector<GoldenCheck>& checks = golden_checks());
 // The names that are answered for.
-SADDLE_API std::vector<std::string> golden_names();
+SADDLE_API std::vector<std::string> golden_names(const std::vector<GoldenCheck>& checks = golden_checks());
 
 // Compares tensors one after the other and keeps the worst.
 class SADDLE_API GoldenComparison {

@@ -296,7 +296,7 @@ GoldenResult run_kernel(Case& c, const Variant& variant, const kernels::Implemen
 GoldenResult run_layer(Case& c, const GoldenMetadata& metadata, const Variant& variant,
                        const kernels::Implementation& implementation) {
   GoldenComparison comparison(std::string(implementation.name()) + variant.name);
-  Layer layer{variant.attention, metadata.integer("heads", 1), {}};
+  primal::Layer layer{variant.attention, metadata.integer("heads", 1), {}};
   for (const auto& [name, tensor] : c.golden.tensors)
     if (name.starts_with("param.")) layer.parameters[after_dot(name)] = c.input(name);
   kernels::Request request;

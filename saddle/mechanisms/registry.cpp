@@ -62,6 +62,15 @@ const std::vector<const Mechanism*>& all() {
   return list;
 }
 
+const std::vector<const Mechanism*>& all_declared() {
+  static const std::vector<const Mechanism*> list = [] {
+    std::vector<const Mechanism*> declared = all();
+    std::erase_if(declared, [](const Mechanism* mechanism) { return !mechanism->declare; });
+    return declared;
+  }();
+  return list;
+}
+
 const Mechanism& find(std::string_view name) {
   std::string wanted(name);
   std::replace(wanted.begin(), wanted.end(), '-', '_');
@@ -81,11 +90,25 @@ const MechanismText& text_of(const Mechanism& mechanism) {
 }
 
 const primal::Presets& presets() {
-  static const primal::Presets value{names(), [](const primal::Term& term) { return find(term.name).declare(term); }};
+  static const primal::Presets value{
+      names(), [](const primal::Term& term) {
+        const Mechanism& mechanism = find(term.name);
+        if (mechanism.declare) return mechanism.declare(term);
+        throw InvalidArgument(mechanism.layer ? "'" + term.name +
+                                                    "' maps x to y with projections of its own, a "
+                                                    "declared attention is needed here"
+                                              : "'" + term.name + "' is not an attention that can be computed",
+                              "saddle show " + term.name + " tells what it is");
+      }};
   return value;
 }
 
 primal::Attention parse(std::string_view text) { return primal::parse(text, presets()); }
+
+std::string canonical(std::string_view text) {
+  const LayerPtr layer = find_layer(text);
+  return layer ? layer->text() : primal::to_text(parse(text));
+}
 
 const Mechanism& mechanism_of(std::string_view text) {
   const auto terms = primal::parse_terms(text);

@@ -10,6 +10,7 @@
 #include "saddle/base/tensor.hpp"
 #include "saddle/kernels/implementation.hpp"
 #include "saddle/mechanisms/golden.hpp"
+#include "saddle/mechanisms/layer.hpp"
 #include "saddle/primal/written.hpp"
 
 namespace saddle::mechanisms {
@@ -31,6 +32,7 @@ struct Mechanism {
   Tier tier = Tier::declared;
   Level level = Level::kernel;
   std::function<primal::Attention(const primal::Term&)> declare;  // name with options -> value
+  std::function<LayerPtr(const primal::Term&)> layer;             // instead, of the layer level
   std::vector<GoldenCheck> golden;                                // golden cases it answers for
 };
 
@@ -43,14 +45,17 @@ struct MechanismText {
   std::string_view name, readme, cases;
 };
 
-// All mechanisms, by name.
+// All mechanisms, by name; and those of them that are a declared attention.
 SADDLE_API const std::vector<const Mechanism*>& all();
+SADDLE_API const std::vector<const Mechanism*>& all_declared();
 // Throws InvalidArgument with the nearest name.
 SADDLE_API const Mechanism& find(std::string_view name);
 SADDLE_API const MechanismText& text_of(const Mechanism& mechanism);
 
-// Written forms with mechanism names: `attention_bn(beta=0.6)+causal`.
+// Written forms with mechanism names: `attention_bn(beta=0.6)+causal`. parse() is for declared attentions, and refuses
+// those of the layer level; canonical() is the one written form of whatever a model can have.
 SADDLE_API const primal::Presets& presets();
+SADDLE_API std::string canonical(std::string_view text);
 SADDLE_API primal::Attention parse(std::string_view text);
 // The mechanism whose page fits a value best: its name when written so, else the one with the most parts in common.
 SADDLE_API const Mechanism& mechanism_of(std::string_view text);

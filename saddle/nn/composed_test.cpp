@@ -71,7 +71,7 @@ const std::vector<std::string> written{
 
 std::vector<std::string> forms() {
   std::vector<std::string> all = written;
-  for (const mechanisms::Mechanism* mechanism : mechanisms::all()) {
+  for (const mechanisms::Mechanism* mechanism : mechanisms::all_declared()) {
     const toml::table table = toml::parse(mechanisms::text_of(*mechanism).cases);
     for (const toml::node& text : *table["attentions"].as_array()) all.push_back(text.value<std::string>().value());
   }

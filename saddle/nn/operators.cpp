@@ -159,7 +159,7 @@ TORCH_LIBRARY(saddle, library) {
          "k_proj_weight=None, Tensor? v_proj_weight=None, Tensor out_proj_weight, Tensor? out_proj_bias=None, Tensor? "
          "key_padding_mask=None, Tensor? attn_mask=None, Tensor[]? parameters=None, float dropout=0., int seed=0, int "
          "offset=0, bool weights=False) -> (Tensor y, Tensor? weights)");
-  for (const mechanisms::Mechanism* mechanism : mechanisms::all())
+  for (const mechanisms::Mechanism* mechanism : mechanisms::all_declared())
     if (mechanism->level == mechanisms::Level::kernel)
       define(library, mechanism->name + "(Tensor q, Tensor k, Tensor v, str options=''" + rest + ") -> Tensor");
 }

@@ -12,6 +12,10 @@ namespace {
 
 // The steps of the derivation's own page, one level of headings lower.
 std::string steps_of(const std::string& written) {
+  if (const auto layer = mechanisms::find_layer(written))
+    return "<p>" + escaped(mechanisms::find(layer->name()).summary) +
+           ". A layer of its own, which is not derived from the regression: <code>saddle show " +
+           std::string(layer->name()) + "</code> has its page.</p>\n";
   const primal::Attention attention = mechanisms::parse(written);
   primal::DerivationOptions options;
   options.format = primal::Format::html;

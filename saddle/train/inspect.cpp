@@ -154,6 +154,10 @@ Json inspect_json(const Trained& trained, data::DatasetPtr data, const std::vect
     Json layers = Json::array();
     for (std::size_t layer = 0; layer < std::min(taps.layers.size(), trained.model->blocks->size()); ++layer) {
       const nn::SelfAttention& attention = (*trained.model->blocks)[layer]->attn;
+      if (!taps.layers[layer].weights.defined()) {  // a mechanism without weights has no maps
+        layers.push_back({{"heads", Json::array()}});
+        continue;
+      }
       Tensor weights = taps.layers[layer].weights[0];  // [H,N,K]
       // Padded steps are nothing to look at.
       const Index steps =

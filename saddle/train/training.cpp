@@ -9,6 +9,7 @@
 #include "saddle/base/log.hpp"
 #include "saddle/base/parallel.hpp"
 #include "saddle/io/event_file.hpp"
+#include "saddle/nn/layer.hpp"
 #include "saddle/run/progress.hpp"
 #include "saddle/train/autocast.hpp"
 #include "saddle/train/buckets.hpp"
@@ -268,13 +269,16 @@ void Training::update(data::Batch& raw) {
       const Index first = batch.size() * piece / pieces, end = batch.size() * (piece + 1) / pieces;
       const LabelledBatch part = slice(batch, first, end - first);
       if (piece + 1 == pieces) buckets_.start();
-      Tensor sum, logits;
+      Tensor sum, logits, total;
       {
         const Autocast autocast(train_.precision == "bfloat16");
+        const nn::ExtraLosses extra;
         logits = setup_.trained.model->logits(part.inputs);
         sum = loss_sum(logits, part, train_.label_smoothing);
+        const Tensor term = extra.mean();
+        total = term.defined() ? sum + static_cast<double>(part.size()) * term : sum;
       }
-      (sum / static_cast<double>(global)).backward();
+      (total / static_cast<double>(global)).backward();
       loss += sum.item<double>();
       right += logits.detach().argmax(-1).eq(part.labels).sum().item<double>();
     }

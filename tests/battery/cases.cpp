@@ -34,7 +34,7 @@ Index size(const Dims& d) { return d.B * d.H * (d.N * d.M + (d.N + d.M) * (d.D +
 
 std::vector<BatteryCase> all_cases() {
   std::vector<BatteryCase> cases;
-  for (const mechanisms::Mechanism* mechanism : mechanisms::all()) {
+  for (const mechanisms::Mechanism* mechanism : mechanisms::all_declared()) {
     const toml::table table = toml::parse(mechanisms::text_of(*mechanism).cases);
     const toml::array& shapes = *table["battery"]["shapes"].as_array();
     for (const toml::node& text : *table["attentions"].as_array()) {

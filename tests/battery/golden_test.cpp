@@ -3,11 +3,17 @@
 
 #include <filesystem>
 
+#include "saddle/analysis/registry.hpp"
 #include "saddle/io/safetensors.hpp"
 #include "saddle/mechanisms/golden.hpp"
 
 namespace saddle::battery {
 namespace {
+
+const std::vector<mechanisms::GoldenCheck>& checks() {
+  static const auto list = analysis::golden_checks();
+  return list;
+}
 
 std::vector<std::filesystem::path> golden_files() {
   std::vector<std::filesystem::path> files;
@@ -20,7 +26,7 @@ std::vector<std::filesystem::path> golden_files() {
 class Golden : public ::testing::TestWithParam<std::filesystem::path> {
  protected:
   void expect_pass(DType dtype) const {
-    const auto report = mechanisms::check_golden(io::read_safetensors(GetParam()), GetParam().stem(), dtype);
+    const auto report = mechanisms::check_golden(io::read_safetensors(GetParam()), GetParam().stem(), dtype, checks());
     EXPECT_TRUE(report.passed()) << report.problem;
     for (const auto& result : report.results)
       EXPECT_TRUE(result.passed) << result.implementation << ": " << result.worst_tensor << " is off by "
@@ -42,7 +48,7 @@ TEST_P(Golden, NoticesAWrongNumber) {
     double largest = 1;
     for (Index i = 0; i < changed.size(); ++i) largest = std::max(largest, std::abs(changed.at(i)));
     changed.set(changed.size() / 2, changed.at(changed.size() / 2) + 1e-5 * largest);
-    EXPECT_FALSE(mechanisms::check_golden(wrong, name).passed()) << name;
+    EXPECT_FALSE(mechanisms::check_golden(wrong, name, DType::f64, checks()).passed()) << name;
   }
 }
 
@@ -57,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Files, Golden, ::testing::ValuesIn(golden_files()), nam
 
 // A mechanism without recorded cases is allowed; a folder that no check answers for is not.
 TEST(GoldenFolder, EveryFolderIsAnsweredFor) {
-  const auto names = mechanisms::golden_names();
+  const auto names = mechanisms::golden_names(checks());
   for (const auto& entry : std::filesystem::directory_iterator(SADDLE_SOURCE_DIR "/tests/golden"))
     if (entry.is_directory()) {
       const std::string folder = entry.path().filename().string();

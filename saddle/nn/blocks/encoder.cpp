@@ -27,6 +27,7 @@ void EncoderImpl::reset() {
   for (int64_t layer = 0; layer < depth; ++layer) {
     EncoderBlockOptions block = options.block();
     block.attention(each[static_cast<std::size_t>(layer)]);
+    block.tokens().layer = layer;
     if (depth > 1)
       block.drop_path(options.block().drop_path() * static_cast<double>(layer) / static_cast<double>(depth - 1));
     blocks_.push_back(register_module(std::to_string(layer), EncoderBlock(block)));

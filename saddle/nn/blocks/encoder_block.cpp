@@ -27,7 +27,8 @@ void EncoderBlockImpl::reset() {
   attn = register_module("attn", SelfAttention(SelfAttentionOptions(X, options.heads())
                                                    .attention(options.attention())
                                                    .dropout(options.attention_dropout())
-                                                   .qkv_bias(options.qkv_bias())));
+                                                   .qkv_bias(options.qkv_bias())
+                                                   .tokens(options.tokens())));
   norm2 = register_module("norm2", Norm(norm));
   mlp = register_module("mlp", Mlp(MlpOptions(X, options.hidden() > 0 ? options.hidden() : 4 * X)
                                        .activation(options.activation())

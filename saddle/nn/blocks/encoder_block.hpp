@@ -22,6 +22,7 @@ struct SADDLE_TORCH_API EncoderBlockOptions {
   TORCH_ARG(double, dropout) = 0;            // of what each branch adds, and of the hidden layer
   TORCH_ARG(double, attention_dropout) = 0;  // of the weights
   TORCH_ARG(double, drop_path) = 0;          // leaves out a whole branch of a sequence
+  TORCH_ARG(Tokens, tokens) = {};
 };
 
 // Children: norm1, attn, norm2, mlp. Under autocast to bfloat16 the residual stream stays as it is.

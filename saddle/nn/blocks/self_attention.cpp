@@ -4,6 +4,7 @@
 
 #include "saddle/nn/dense/dropout.hpp"
 #include "saddle/nn/written.hpp"
+#include "saddle/primal/cost.hpp"
 
 namespace saddle::nn {
 
@@ -14,6 +15,11 @@ void SelfAttentionImpl::reset() {
   if (X < 1 || H < 1 || X % H != 0)
     throw InvalidArgument(fmt::format("[SelfAttention] width {} cannot be cut into {} heads", X, H),
                           "the width must be a multiple of the number of heads");
+  declared_layer_ = mechanisms::find_layer(options.attention());
+  if (declared_layer_) {
+    layer = register_module("layer", make_layer(*declared_layer_, place()));
+    return;
+  }
   value_ = parsed(options.attention());
   qkv = register_module("qkv", torch::nn::Linear(torch::nn::LinearOptions(X, 3 * X).bias(options.qkv_bias())));
   proj = register_module("proj", torch::nn::Linear(X, X));
@@ -26,12 +32,46 @@ void SelfAttentionImpl::pretty_print(std::ostream& stream) const {
          << ", attention=" << options.attention() << ")";
 }
 
+mechanisms::LayerPlace SelfAttentionImpl::place() const {
+  const Tokens& tokens = options.tokens();
+  mechanisms::LayerPlace place;
+  place.X = options.width();
+  place.H = options.heads();
+  place.N = tokens.most;
+  place.grid = tokens.grid;
+  place.prefix = tokens.prefix;
+  place.index = tokens.layer;
+  place.bias = options.qkv_bias();
+  place.dropout = options.dropout();
+  return place;
+}
+
+double SelfAttentionImpl::multiply_adds(int64_t N) const {
+  if (declared_layer_) {
+    mechanisms::LayerPlace longer = place();
+    longer.N = N;
+    return declared_layer_->cost(longer, 1, primal::Pass::forward, DType::f32).multiply_adds;
+  }
+  const Index X = options.width(), H = options.heads();
+  const Dims dims{1, H, N, N, X / H, X / H};
+  return primal::layer_cost(value_, dims, X, primal::cheaper_form(value_, dims), primal::Pass::forward).multiply_adds;
+}
+
 Tensor SelfAttentionImpl::forward(const Tensor& x, const Tensor& key_mask, const LinearOptions& out) {
   return outputs(x, key_mask, {}, out).y;
 }
 
 AttentionOutputs SelfAttentionImpl::outputs(const Tensor& x, const Tensor& key_mask, const Wanted& wanted,
                                             const LinearOptions& out) {
+  if (layer) {
+    if (wanted.weights || wanted.lse || wanted.column_sums)
+      throw InvalidArgument(fmt::format("[SelfAttention] '{}' gives nothing beside its output", options.attention()));
+    Tensor y = layer->forward(x, key_mask);
+    if (out.residual.defined()) y = out.residual + y;
+    AttentionOutputs outputs;
+    outputs.y = out.dtype ? y.to(*out.dtype) : y;
+    return outputs;
+  }
   AttentionInputs rest;
   rest.key_mask = key_mask;
   rest.parameters = attention_parameters_;

@@ -20,6 +20,11 @@ constexpr const char* self_name = "LanguageModel";
 constexpr double deviation = 0.02;
 
 std::string made_causal(const std::string& text) {
+  if (const auto layer = mechanisms::find_layer(text)) {
+    if (layer->causal()) return text;
+    throw InvalidArgument(fmt::format("[{}] '{}' lets tokens see later ones", self_name, text),
+                          "saddle list shows which mechanisms are causal");
+  }
   if (primal::is_causal(parsed(text).keys)) return text;
   const std::string causal = text + "+causal";
   try {
@@ -36,6 +41,7 @@ LanguageModelImpl::LanguageModelImpl(const LanguageModelOptions& given) : Model(
   require_positive(self_name, {{"vocab", options.vocab()}, {"max_len", options.max_len()}});
   EncoderOptions encoder = encoder_of(options, self_name);
   for (std::string& attention : encoder.attention()) attention = made_causal(attention);
+  encoder.block().tokens({.most = options.max_len()});
 
   const int64_t X = options.width();
   token_embed = register_module("token_embed", torch::nn::Embedding(options.vocab(), X));
@@ -49,7 +55,7 @@ LanguageModelImpl::LanguageModelImpl(const LanguageModelOptions& given) : Model(
   initialise_linears(*this, deviation);
   const double at_ends = deviation / std::sqrt(2.0 * static_cast<double>(options.depth()));
   for (std::size_t layer = 0; layer < blocks->size(); ++layer) {
-    torch::nn::init::normal_(blocks[layer]->attn->proj->weight, 0, at_ends);
+    if (!blocks[layer]->attn->proj.is_empty()) torch::nn::init::normal_(blocks[layer]->attn->proj->weight, 0, at_ends);
     torch::nn::init::normal_(blocks[layer]->mlp->fc2->weight, 0, at_ends);
   }
 }

@@ -4,7 +4,6 @@
 #include "saddle/nn/models/sequence_classifier.hpp"
 #include "saddle/nn/models/time_series.hpp"
 #include "saddle/nn/models/vision_transformer.hpp"
-#include "saddle/primal/cost.hpp"
 
 namespace saddle::nn {
 
@@ -20,11 +19,7 @@ double blocks_cost(const Model& model, int64_t N) {
   Encoder blocks = model.blocks;
   for (std::size_t layer = 0; layer < blocks->size(); ++layer) {
     EncoderBlock& block = (*blocks)[layer];
-    const Index X = block->attn->options.width(), H = block->attn->options.heads();
-    const primal::Attention& value = block->attn->value();
-    const Dims dims{1, H, N, N, X / H, X / H};
-    sum += primal::layer_cost(value, dims, X, primal::cheaper_form(value, dims), primal::Pass::forward).multiply_adds;
-    sum += linear_cost(block->mlp->fc1, N) + linear_cost(block->mlp->fc2, N);
+    sum += block->attn->multiply_adds(N) + linear_cost(block->mlp->fc1, N) + linear_cost(block->mlp->fc2, N);
   }
   return sum;
 }

@@ -48,7 +48,8 @@ SequenceClassifierImpl::SequenceClassifierImpl(const SequenceClassifierOptions& 
                                {"max_len", options.max_len()},
                                {"classes", options.classes()},
                                {"head_hidden", options.head_hidden()}});
-  const EncoderOptions encoder = encoder_of(options, self_name);
+  EncoderOptions encoder = encoder_of(options, self_name);
+  encoder.block().tokens({.most = options.max_len()});
   const int64_t X = options.width();
   token_embed = register_module("token_embed", torch::nn::Embedding(options.vocab(), X));
   torch::nn::init::normal_(token_embed->weight, 0, 0.02);

@@ -31,9 +31,11 @@ Tensor sinusoids(int64_t N, int64_t X) {
 void make_equal(Encoder& blocks) {
   const torch::NoGradGuard guard;
   SelfAttention& attn = blocks[0]->attn;
-  torch::nn::init::xavier_uniform_(attn->qkv->weight);
-  torch::nn::init::zeros_(attn->qkv->bias);
-  torch::nn::init::zeros_(attn->proj->bias);
+  if (!attn->layer) {
+    torch::nn::init::xavier_uniform_(attn->qkv->weight);
+    torch::nn::init::zeros_(attn->qkv->bias);
+    torch::nn::init::zeros_(attn->proj->bias);
+  }
   const auto first = blocks[0]->named_parameters();
   for (std::size_t layer = 1; layer < blocks->size(); ++layer)
     for (auto& item : blocks[layer]->named_parameters()) {  // an attention may have parameters of its own
@@ -67,7 +69,7 @@ TimeSeriesTransformerImpl::TimeSeriesTransformerImpl(const TimeSeriesOptions& gi
   require_word(self_name, "init", options.init(), {"copied", "independent"});
   require_word(self_name, "norm", options.norm(), {"batch", "layer"});
   EncoderOptions encoder = encoder_of(options, self_name);
-  encoder.block().norm(options.norm()).norm_first(false);
+  encoder.block().norm(options.norm()).norm_first(false).tokens({.most = options.max_len()});
 
   const int64_t N = options.max_len(), X = options.width();
   project_inp = register_module("project_inp", torch::nn::Linear(options.dims(), X));

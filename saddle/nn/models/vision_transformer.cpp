@@ -66,6 +66,9 @@ VisionTransformerImpl::VisionTransformerImpl(const VisionTransformerOptions& giv
   };
   patch_embed = register_module("patch_embed",
                                 PatchEmbed(PatchEmbedOptions(options.image(), options.patch(), options.channels(), X)));
+  const primal::Grid grid{options.image().rows / options.patch().rows,
+                          options.image().columns / options.patch().columns};
+  encoder.block().tokens({.most = prefix() + patch_embed->options.tokens(), .grid = grid, .prefix = prefix()});
   if (options.class_token()) cls_token = drawn("cls_token", 1);
   if (options.distilled()) dist_token = drawn("dist_token", 1);
   pos_embed = drawn("pos_embed", prefix() + patch_embed->options.tokens());

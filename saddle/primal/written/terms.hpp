@@ -15,6 +15,9 @@ struct Mistake {
   std::string message, hint;
 };
 
+// Throws InvalidArgument with the text and the place in it.
+[[noreturn]] void report(const Mistake& mistake, std::string_view text);
+
 // part := name [ '(' [argument { ',' argument }] ')' ], parts joined by '+'; argument := [name '='] value. Throws
 // Mistake.
 std::vector<Term> read_terms(std::string_view text);

@@ -1,0 +1,191 @@
+// saddle bench with mechanisms of the layer level: whole attention layers against each other, projections included.
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "output.hpp"
+#include "problem.hpp"
+#include "row.hpp"
+#include "saddle/base/error.hpp"
+#include "saddle/base/parallel.hpp"
+#include "saddle/nn/blocks/self_attention.hpp"
+#include "saddle/train/autocast.hpp"
+#include "statistics.hpp"
+#include "training.hpp"
+
+namespace saddle::cli {
+
+namespace {
+
+using torch::Tensor;
+
+nn::Tokens tokens_of(Index N) {
+  const auto side = static_cast<Index>(std::lround(std::sqrt(static_cast<double>(N))));
+  nn::Tokens tokens;
+  tokens.most = N;
+  if (side * side == N) tokens.grid = {side, side};
+  return tokens;
+}
+
+nn::SelfAttention make(const std::string& attention, const Dims& dims, Index N) {
+  return nn::SelfAttention(nn::SelfAttentionOptions(dims.H * dims.D, dims.H).attention(attention).tokens(tokens_of(N)));
+}
+
+double difference(const Tensor& computed, const Tensor& expected) {
+  const Tensor off = (computed.to(torch::kFloat64) - expected.to(torch::kFloat64)).abs().max();
+  return off.item<double>() / std::max(1.0, expected.abs().max().item<double>());
+}
+
+tape::Value on_tape(const Tensor& tensor) {
+  const Tensor dense = tensor.detach().to(torch::kFloat64).contiguous();
+  const double* const data = dense.data_ptr<double>();
+  return {Shape(dense.sizes().begin(), dense.sizes().end()), {data, data + dense.numel()}};
+}
+
+// The same layer on 64 tokens in double against its reference, or, if it is a declared attention, which the tests hold
+// to theirs, in float against double.
+double check(const std::string& attention, const Dims& dims) {
+  constexpr Index N = 64;
+  const torch::NoGradGuard guard;
+  nn::SelfAttention module = make(attention, dims, N);
+  module->eval();
+  const Tensor x = torch::randn({2, N, dims.H * dims.D});
+  const Tensor y = module(x);
+  module->to(torch::kFloat64);
+  const Tensor exact = module(x.to(torch::kFloat64));
+  if (!module->layer) return difference(y, exact);
+  mechanisms::LayerInputs inputs;
+  inputs.x = on_tape(x);
+  inputs.place.X = dims.H * dims.D;
+  inputs.place.H = dims.H;
+  inputs.place.N = N;
+  inputs.place.grid = tokens_of(N).grid;
+  for (const auto& item : module->layer->named_parameters()) inputs.weights.emplace(item.key(), on_tape(item.value()));
+  for (const auto& item : module->layer->named_buffers()) inputs.weights.emplace(item.key(), on_tape(item.value()));
+  const auto outputs = mechanisms::find_layer(attention)->reference(inputs);
+  const std::vector<double>& expected = outputs.at("y").data();
+  return difference(exact, torch::tensor(expected, torch::kFloat64).view_as(exact));
+}
+
+struct LayerRow {
+  std::string attention;
+  Dims dims;
+  std::string dtype, pass;
+  double check = 0, multiply_adds = 0, memory = -1;
+  bench::Timing time;
+};
+
+// One attention at one shape, ready to run.
+class Contender {
+ public:
+  Contender(const LayerRow& row)
+      : training_(row.pass != "forward"),
+        bf16_(row.dtype == "bf16"),
+        module_(make(row.attention, row.dims, row.dims.N)) {
+    const auto type = row.dtype == "f64" ? torch::kFloat64 : torch::kFloat32;
+    module_->to(type);
+    module_->train(training_);
+    x_ = torch::randn({row.dims.B, row.dims.N, row.dims.H * row.dims.D}, type).requires_grad_(training_);
+    cotangent_ = torch::randn_like(x_);
+  }
+
+  void run() {
+    const torch::AutoGradMode gradients(training_);
+    const train::Autocast autocast(bf16_);
+    const Tensor y = module_(x_);
+    if (!training_) return;
+    module_->zero_grad();
+    x_.mutable_grad() = Tensor();
+    y.backward(cotangent_.to(y.scalar_type()));
+  }
+
+  double multiply_adds(Index B, Index N) const { return static_cast<double>(B) * module_->multiply_adds(N); }
+
+ private:
+  bool training_, bf16_;
+  nn::SelfAttention module_;
+  Tensor x_, cotangent_;
+};
+
+// All attentions at one shape, dtype and pass, round after round.
+void measure(std::vector<LayerRow*> rows, double seconds) {
+  std::vector<std::unique_ptr<Contender>> contenders;
+  std::vector<std::vector<double>> times(rows.size());
+  for (LayerRow* row : rows) {
+    contenders.push_back(std::make_unique<Contender>(*row));
+    Contender& own = *contenders.back();
+    row->memory = bench::extra_memory([&] { own.run(); });
+    row->multiply_adds = own.multiply_adds(row->dims.B, row->dims.N);
+  }
+  const double end = bench::now() + seconds * static_cast<double>(rows.size());
+  do {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const double start = bench::now();
+      contenders[i]->run();
+      times[i].push_back(bench::now() - start);
+    }
+  } while (bench::now() < end || times[0].size() < 3);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i]->time = bench::summarise(times[i]);
+}
+
+std::string shape_text(const Dims& d) { return fmt::format("{},{},{},{}", d.B, d.H, d.N, d.D); }
+
+}  // namespace
+
+int run_layer_bench(const LayerBenchArguments& arguments, const Context& context) {
+  torch::manual_seed(0);
+  at::set_num_threads(threads());
+  constexpr double most = 1e-3;
+  std::vector<LayerRow> rows;
+  bool passed = true;
+  for (const Dims& dims : arguments.shape)
+    for (const std::string& dtype : arguments.dtype)
+      for (const std::string& pass : arguments.pass) {
+        const std::size_t first = rows.size();
+        for (const std::string& attention : arguments.attention) {
+          LayerRow row{attention, dims, dtype, pass, 0, 0, -1, {}};
+          row.check = check(attention, dims);
+          passed = passed && row.check <= most;
+          rows.push_back(row);
+        }
+        std::vector<LayerRow*> together;
+        for (std::size_t i = first; i < rows.size(); ++i) together.push_back(&rows[i]);
+        if (!context.quiet && !context.json) print_message(fmt::format("{} {} {}\n", shape_text(dims), dtype, pass));
+        measure(together, arguments.seconds);
+      }
+  if (context.json) {
+    Json list = Json::array();
+    for (const LayerRow& row : rows)
+      list.push_back({{"attention", row.attention},
+                      {"shape", {row.dims.B, row.dims.H, row.dims.N, row.dims.D}},
+                      {"dtype", row.dtype},
+                      {"pass", row.pass},
+                      {"seconds", row.time.best},
+                      {"median_seconds", row.time.median},
+                      {"rounds", row.time.rounds},
+                      {"memory", row.memory},
+                      {"multiply_adds", row.multiply_adds},
+                      {"check", row.check},
+                      {"passed", row.check <= most}});
+    print_json("saddle.layer-bench/1", {{"threads", threads()}, {"rows", list}});
+    return passed ? Exit::ok : Exit::failed;
+  }
+  Table table({"attention", "B,H,N,D", "type", "pass", "time", "median", "memory", "against first", "off by"},
+              "llllrrrrr");
+  double reference = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const LayerRow& row = rows[i];
+    if (i % arguments.attention.size() == 0) reference = row.time.best;
+    table.add({row.attention, shape_text(row.dims), row.dtype, row.pass, seconds_text(row.time.best),
+               seconds_text(row.time.median), row.memory < 0 ? "?" : bytes_text(row.memory),
+               fmt::format("{:.2f}x", reference / row.time.best),
+               row.check <= most ? fmt::format("{:.0e}", row.check) : red(fmt::format("{:.0e}", row.check))});
+  }
+  print(fmt::format("whole layers, projections included, {} threads\n\n", threads()) + table.text());
+  if (!passed) print_error("a layer does not compute what its reference does", "its times mean nothing");
+  return passed ? Exit::ok : Exit::failed;
+}
+
+}  // namespace saddle::cli

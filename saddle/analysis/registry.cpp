@@ -1,0 +1,46 @@
+#include "saddle/analysis/registry.hpp"
+
+#include <algorithm>
+
+#include "saddle/base/error.hpp"
+#include "saddle/base/text.hpp"
+
+namespace saddle::analysis {
+
+const std::vector<const Analysis*>& all() {
+  static const std::vector<const Analysis*> list = [] {
+    std::vector<const Analysis*> sorted = generated_list();
+    std::sort(sorted.begin(), sorted.end(), [](const Analysis* a, const Analysis* b) { return a->name < b->name; });
+    return sorted;
+  }();
+  return list;
+}
+
+const Analysis& find(std::string_view name) {
+  std::string wanted(name);
+  std::replace(wanted.begin(), wanted.end(), '-', '_');
+  std::vector<std::string> names;
+  for (const Analysis* analysis : all()) {
+    if (analysis->name == wanted) return *analysis;
+    names.push_back(analysis->name);
+  }
+  const std::string close = nearest(wanted, names);
+  throw InvalidArgument("unknown analysis '" + std::string(name) + "', known are " + join(names),
+                        close.empty() ? "saddle analyze shows all analyses" : "did you mean '" + close + "'?");
+}
+
+std::vector<mechanisms::GoldenCheck> golden_checks() {
+  auto checks = mechanisms::golden_checks();
+  for (const Analysis* analysis : all()) checks.insert(checks.end(), analysis->golden.begin(), analysis->golden.end());
+  return checks;
+}
+
+std::string_view page_of(const Analysis& analysis) {
+  const auto& texts = generated_texts();
+  const auto found =
+      std::find_if(texts.begin(), texts.end(), [&](const AnalysisText& text) { return text.name == analysis.name; });
+  if (found == texts.end()) throw InvalidArgument("analysis '" + analysis.name + "' has no page");
+  return found->readme;
+}
+
+}  // namespace saddle::analysis

@@ -1,0 +1,87 @@
+#include "saddle/mechanisms/cat_causal/cat_causal.hpp"
+
+#include <limits>
+
+#include "saddle/mechanisms/cat/cat.hpp"
+#include "saddle/mechanisms/golden_tape.hpp"
+#include "saddle/mechanisms/layer_internal.hpp"
+
+namespace saddle::mechanisms::cat_causal {
+
+namespace {
+
+using tape::Value;
+
+Value projected(const LayerInputs& inputs, const Value& x, const std::string& name) {
+  const auto bias = inputs.weights.find(name + ".bias");
+  return tape::linear(x, inputs.weights.at(name + ".weight"), bias == inputs.weights.end() ? Value() : bias->second);
+}
+
+GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
+  const GoldenMetadata metadata(golden);
+  const auto inputs = tape_inputs(golden);
+  golden_tensor(golden, "in.x");
+  LayerInputs given{inputs.at("in.x"), {}, without_prefix(inputs, "param."), {}};
+  given.place.X = given.x.size(2);
+  given.place.H = metadata.integer("heads", 1);
+  if (inputs.contains("in.lengths")) given.key_mask = cat::mask_of(inputs.at("in.lengths"), given.x.size(1));
+  if (metadata.text("variant", "qv") != "qv")
+    throw DataError("", 0, 0, "cat-causal has the variant qv alone, found '" + metadata.text("variant", "") + "'");
+  GoldenReport report;
+  report.attention = CatCausal::name;
+  report.results.push_back(compare_tape(golden, inputs, CatCausal{}.reference(given), 1e-10,
+                                        dtype == DType::f64 ? "reference" : "reference (runs in f64 only)"));
+  return report;
+}
+
+}  // namespace
+
+void CatCausal::check(const LayerPlace& place) const {
+  if (place.X < 1 || place.H < 1 || place.X % place.H != 0)
+    throw InvalidArgument(fmt::format("[cat_causal] width {} cannot be cut into {} heads", place.X, place.H));
+}
+
+primal::Cost CatCausal::cost(const LayerPlace& place, Index B, primal::Pass pass, DType dtype) const {
+  const Index N = place.N, X = place.X, H = place.H;
+  const bool backward = pass == primal::Pass::backward;
+  primal::Cost cost;
+  // Linear convolutions are circular ones of twice the length.
+  cost.multiply_adds = product_cost(N, X, H + 2 * X, pass) + (backward ? 2 : 1) * cat::transform_cost(2 * N, X, H);
+  cost.exps = backward ? 0.0 : static_cast<double>(H * N);
+  const double element = static_cast<double>(size_of(dtype));
+  cost.bytes = (backward ? 3 : 2) * element * static_cast<double>(N * X);
+  cost.memory = element * static_cast<double>(N * (2 * X + H));
+  return static_cast<double>(B) * cost;
+}
+
+LayerOutputs CatCausal::reference(const LayerInputs& inputs) const {
+  const Index B = inputs.x.size(0), N = inputs.x.size(1), H = inputs.place.H;
+  const auto lengths = cat::lengths_of(inputs.key_mask, B, N);
+  const Value z = tape::transpose(projected(inputs, inputs.x, "a"), 1, 2);  // [B,H,N]
+  std::vector<Index> from(static_cast<std::size_t>(B * H * N * N), -1);
+  std::vector<double> seen(from.size(), 0.0);
+  for (Index row = 0; row < B * H; ++row)
+    for (Index i = 0; i < lengths[row / H]; ++i)
+      for (Index j = 0; j <= i; ++j) {
+        from[(row * N + i) * N + j] = row * N + i - j;
+        seen[(row * N + i) * N + j] = 1;
+      }
+  const Value scores = tape::where(Value({B, H, N, N}, seen), tape::rearranged(z, {B, H, N, N}, from),
+                                   -std::numeric_limits<double>::infinity());
+  const Value v = tape::split_heads(projected(inputs, inputs.x, "v"), H);
+  const Value core = tape::join_heads(tape::matmul(tape::softmax(scores), v));
+  Value y = projected(inputs, core, "out");
+  if (inputs.key_mask) y = y * tape::reshape(inputs.key_mask, {B, N, 1});
+  return {{"y", y}, {"core", core}};
+}
+
+const Mechanism& mechanism() {
+  static const Mechanism value = [] {
+    Mechanism causal = layer_mechanism<CatCausal>("Causal circular-convolutional attention", cat::mechanism().bibtex);
+    causal.golden.push_back({"cat-causal", check_golden_case});
+    return causal;
+  }();
+  return value;
+}
+
+}  // namespace saddle::mechanisms::cat_causal

@@ -1,0 +1,49 @@
+// Causal CAT as a torch module.
+#include <torch/nn/modules/linear.h>
+
+#include "saddle/mechanisms/cat_causal/cat_causal.hpp"
+#include "saddle/nn/circular.hpp"
+#include "saddle/nn/dense/linear.hpp"
+#include "saddle/nn/layer.hpp"
+
+namespace saddle::mechanisms::cat_causal {
+
+namespace {
+
+using torch::Tensor;
+
+class CatCausalModule : public nn::AttentionLayer {
+ public:
+  explicit CatCausalModule(const LayerPlace& place) : heads_(place.H) {
+    const auto linear = [&](const char* name, Index out, bool bias) {
+      return register_module(name, torch::nn::Linear(torch::nn::LinearOptions(place.X, out).bias(bias)));
+    };
+    a_ = linear("a", place.H, place.bias);
+    v_ = linear("v", place.X, place.bias);
+    out_ = linear("out", place.X, true);
+  }
+
+  Tensor forward(const Tensor& x, const Tensor& key_mask) override {
+    const auto apply = [&](torch::nn::Linear& layer) {
+      const Tensor y = nn::linear(x, layer->weight, layer->bias);
+      return y.scalar_type() == torch::kBFloat16 ? y.to(torch::kFloat32) : y;
+    };
+    const Tensor z = apply(a_).transpose(1, 2), v = apply(v_).unflatten(2, {heads_, -1}).transpose(1, 2);
+    const Tensor core = nn::causal_product(z, v, nn::prefix_lengths(key_mask, x.size(0), x.size(1)));
+    nn::tap(core, {}, key_mask);
+    const Tensor y = nn::linear(core.transpose(1, 2).flatten(2), out_->weight, out_->bias);
+    return key_mask.defined() ? y * key_mask.unsqueeze(2) : y;
+  }
+
+ private:
+  Index heads_;
+  torch::nn::Linear a_{nullptr}, v_{nullptr}, out_{nullptr};
+};
+
+}  // namespace
+
+nn::AttentionLayerPtr make_module(const Layer&, const LayerPlace& place) {
+  return std::make_shared<CatCausalModule>(place);
+}
+
+}  // namespace saddle::mechanisms::cat_causal

@@ -1,0 +1,25 @@
+// Products with circulant and causal Toeplitz matrices as functions of torch, with their gradients.
+#pragma once
+
+#include <torch/types.h>
+
+#include "saddle/kernels/circular/circular.hpp"
+#include "saddle/nn/export.hpp"
+
+namespace saddle::nn {
+
+using torch::Tensor;
+
+// w [B,H,N] or, one kernel per channel, [B,H,N,D]; v [B,H,N,D]; lengths [B] of int64, on the CPU -> [B,H,N,D], laid out
+// as [B,N,H,D]. float or double.
+Tensor circular_product(const Tensor& w, const Tensor& v, const Tensor& lengths,
+                        kernels::circular::Direction direction);
+
+// scores z [B,H,N], v [B,H,N,D] -> [B,H,N,D]: row i weighs v_{i-d} by the softmax of z_0 .. z_i.
+Tensor causal_product(const Tensor& z, const Tensor& v, const Tensor& lengths);
+
+// Lengths [B] of int64 from a mask [B,N] whose sequences are padded at the end; undefined: N each. Throws
+// InvalidArgument for any other mask.
+Tensor prefix_lengths(const Tensor& key_mask, int64_t B, int64_t N);
+
+}  // namespace saddle::nn
