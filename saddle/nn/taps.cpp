@@ -8,7 +8,9 @@ thread_local Taps* current_taps = nullptr;
 
 }  // namespace
 
-Taps::Taps(bool weights) : weights_(weights), before_(current_taps) { current_taps = this; }
+Taps::Taps(bool with_weights, bool with_tokens) : weights_(with_weights), tokens_(with_tokens), before_(current_taps) {
+  current_taps = this;
+}
 Taps::~Taps() { current_taps = before_; }
 Taps* Taps::current() { return current_taps; }
 

@@ -15,22 +15,25 @@ struct Tapped {
   Index head_count = 0;
 };
 
-// While one lives, every multi-head attention of this thread leaves a record, in the order in which they run.
+// While one lives, every multi-head attention of this thread leaves a record, in the order in which they run; if
+// wanted, encoders leave the tokens before their first block and behind each.
 class SADDLE_TORCH_API Taps {
  public:
-  explicit Taps(bool weights);
+  explicit Taps(bool with_weights, bool with_tokens = false);
   ~Taps();
   Taps(const Taps&) = delete;
   Taps& operator=(const Taps&) = delete;
 
   std::vector<Tapped> layers;
+  std::vector<Tensor> tokens;  // [B,N,X]
 
   bool wants_weights() const { return weights_; }
+  bool wants_tokens() const { return tokens_; }
   // The one of this thread, if any.
   static Taps* current();
 
  private:
-  bool weights_;
+  bool weights_, tokens_;
   Taps* before_;
 };
 

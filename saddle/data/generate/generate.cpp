@@ -6,10 +6,12 @@
 
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
+#include "saddle/data/generate/fuzzy_logic.hpp"
 #include "saddle/data/generate/listops.hpp"
 #include "saddle/data/generate/multiscale.hpp"
 #include "saddle/data/generate/pathfinder.hpp"
 #include "saddle/data/generate/poker.hpp"
+#include "saddle/data/generate/sraven.hpp"
 
 namespace saddle::data {
 
@@ -48,8 +50,9 @@ std::map<std::string, std::string> pairs_of(const std::string& inside, const std
 }  // namespace
 
 const std::vector<Generator>& generators() {
-  static const std::vector<Generator> list{listops_generator(), multiscale_generator(), pathfinder_generator(),
-                                           pathfinder_pixels_generator(), poker_generator()};
+  static const std::vector<Generator> list{
+      fuzzy_logic_generator(),       listops_generator(), multiscale_generator(), pathfinder_generator(),
+      pathfinder_pixels_generator(), poker_generator(),   sraven_generator()};
   return list;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "saddle/nn/taps.hpp"
+
 namespace saddle::nn {
 
 std::vector<std::string> attention_of_layers(const std::vector<std::string>& given, const std::string& last,
@@ -37,7 +39,15 @@ void EncoderImpl::reset() {
 void EncoderImpl::pretty_print(std::ostream& stream) const { stream << "saddle::nn::Encoder"; }
 
 Tensor EncoderImpl::forward(Tensor x, const Tensor& key_mask) {
-  for (EncoderBlock& block : blocks_) x = block(x, key_mask);
+  Taps* const taps = Taps::current();
+  const auto leave = [&] {
+    if (taps != nullptr && taps->wants_tokens()) taps->tokens.push_back(x.detach());
+  };
+  leave();
+  for (EncoderBlock& block : blocks_) {
+    x = block(x, key_mask);
+    leave();
+  }
   return x;
 }
 

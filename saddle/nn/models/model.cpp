@@ -4,6 +4,17 @@
 
 namespace saddle::nn {
 
+std::vector<AttentionOfLayer> Model::attentions() const {
+  std::vector<AttentionOfLayer> list;
+  if (blocks.is_empty()) return list;
+  Encoder layers = blocks;
+  for (std::size_t layer = 0; layer < layers->size(); ++layer) {
+    const SelfAttention& attention = layers[layer]->attn;
+    list.push_back({attention->options.attention(), attention->value(), attention->options.heads()});
+  }
+  return list;
+}
+
 std::shared_ptr<torch::nn::Module> Model::clone(const c10::optional<torch::Device>& device) const {
   const std::shared_ptr<Model> copy = fresh();
   copy->copy_from(*this, device);

@@ -11,6 +11,14 @@ struct Batch {
   Tensor inputs;               // series [B,N,dims], tokens [B,N] or images [B,C,rows,columns]
   Tensor mask;                 // [B,N], true where a step or token exists
   Tensor second, second_mask;  // of pairs of documents
+  Tensor times = {};           // of events [B,N]
+};
+
+// What a layer attends by.
+struct AttentionOfLayer {
+  std::string attention;    // its written form
+  primal::Attention value;  // one with all defaults for a mechanism of the layer level
+  int64_t heads = 1;
 };
 
 // Parameters start from torch's default generator: torch::manual_seed first gives the same model. Under autocast to
@@ -21,11 +29,13 @@ class SADDLE_TORCH_API Model : public torch::nn::Module {
   virtual Tensor logits(const Batch& batch) = 0;
   // All options with their values, in order; name() and these make the same model again, see registry.hpp.
   virtual std::vector<OptionValue> option_values() const = 0;
+  // Of each layer, by default those of `blocks`; a model with blocks of its own says what they have.
+  virtual std::vector<AttentionOfLayer> attentions() const;
 
   // Deep, with what is training and what wants gradients.
   std::shared_ptr<torch::nn::Module> clone(const c10::optional<torch::Device>& device = c10::nullopt) const override;
 
-  Encoder blocks{nullptr};
+  Encoder blocks{nullptr};          // empty in a model with blocks of its own
   torch::nn::Linear head{nullptr};  // empty in a language model whose token embedding serves as head
 
  protected:

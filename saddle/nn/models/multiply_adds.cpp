@@ -1,7 +1,9 @@
 #include "saddle/nn/models/multiply_adds.hpp"
 
+#include "saddle/nn/models/event_model.hpp"
 #include "saddle/nn/models/language_model.hpp"
 #include "saddle/nn/models/sequence_classifier.hpp"
+#include "saddle/nn/models/spiking_vit.hpp"
 #include "saddle/nn/models/time_series.hpp"
 #include "saddle/nn/models/vision_transformer.hpp"
 
@@ -39,10 +41,17 @@ double multiply_adds(const Model& model, int64_t N) {
     return pixels * static_cast<double>(options.width()) + blocks_cost(model, patches + vision->prefix()) +
            linear_cost(model.head, 1) + linear_cost(vision->head_dist, 1);
   }
+  if (const auto* spiking = dynamic_cast<const SpikingVitImpl*>(&model)) return spiking->multiply_adds();
   if (const auto* sequence = dynamic_cast<const SequenceClassifierImpl*>(&model)) {
     if (N == 0) N = sequence->options.max_len();
     return (sequence->options.pairs() ? 2 : 1) * blocks_cost(model, N) + linear_cost(sequence->head_hidden, 1) +
            linear_cost(model.head, 1);
+  }
+  if (const auto* events = dynamic_cast<const EventModelImpl*>(&model)) {
+    if (N == 0) N = events->options.max_len();
+    double sum = events->time->multiply_adds(N) + linear_cost(model.head, 1);
+    for (const EventBlock& block : events->event_blocks) sum += block->multiply_adds(N);
+    return sum;
   }
   const auto& language = dynamic_cast<const LanguageModelImpl&>(model);
   if (N == 0) N = language.options.max_len();

@@ -3,9 +3,11 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "saddle/nn/models/event_model.hpp"
 #include "saddle/nn/models/language_model.hpp"
 #include "saddle/nn/models/options_internal.hpp"
 #include "saddle/nn/models/sequence_classifier.hpp"
+#include "saddle/nn/models/spiking_vit.hpp"
 #include "saddle/nn/models/time_series.hpp"
 #include "saddle/nn/models/vision_transformer.hpp"
 
@@ -40,7 +42,9 @@ const std::vector<Entry>& entries() {
         entry<TimeSeriesTransformerImpl>("time_series", TimeSeriesOptions(0, 0, 0)),
         entry<SequenceClassifierImpl>("sequence_classifier", SequenceClassifierOptions(0, 0, 0)),
         entry<VisionTransformerImpl>("vision_transformer", VisionTransformerOptions()),
+        entry<SpikingVitImpl>("spiking_vit", SpikingVitOptions()),
         entry<LanguageModelImpl>("language_model", LanguageModelOptions(0, 0)),
+        entry<EventModelImpl>("event_model", EventModelOptions(0, 0, 0)),
         entry<TimeSeriesTransformerImpl>("mvts", TimeSeriesOptions::mvts(0, 0, 0)),
         entry<TimeSeriesTransformerImpl>("flowformer", TimeSeriesOptions::flowformer(0, 0, 0)),
     };

@@ -5,8 +5,8 @@
 
 namespace saddle::nn {
 
-// Kinds of models (time_series, sequence_classifier, vision_transformer, language_model) and names that stand for one
-// with certain options: mvts, flowformer, lra_listops, deit_tiny_patch16_224 ..
+// Kinds of models (time_series, sequence_classifier, vision_transformer, language_model, event_model) and names that
+// stand for one with certain options: mvts, flowformer, lra_listops, deit_tiny_patch16_224 ..
 SADDLE_TORCH_API std::vector<std::string> model_names();
 // The options of a name with their defaults; 0 where one must be given.
 SADDLE_TORCH_API std::vector<OptionValue> model_options(const std::string& name);

@@ -1,5 +1,7 @@
-// torch.classes.saddle.Model: the models for Python, whose modules hold the very tensors of the C++ module.
+// torch.classes.saddle.Model and SelfAttention: for Python, whose modules hold the very tensors of the C++ modules.
 #include <torch/custom_class.h>
+
+#include <nlohmann/json.hpp>
 
 #include "saddle/nn/models/registry.hpp"
 #include "saddle/nn/onnx/export_model.hpp"
@@ -16,12 +18,43 @@ Batch batch_of(const Tensor& inputs, const OptionalTensor& mask, const OptionalT
   return {inputs, mask.value_or(Tensor()), second.value_or(Tensor()), second_mask.value_or(Tensor())};
 }
 
+// What f gives, and the mean of the terms that layers add to the loss while training.
+template <class F>
+std::tuple<Tensor, OptionalTensor> with_extra_loss(bool training, F&& f) {
+  if (!training) return {f(), c10::nullopt};
+  const ExtraLosses losses;
+  const Tensor y = f(), loss = losses.mean();
+  return {y, loss.defined() ? OptionalTensor(loss) : c10::nullopt};
+}
+
 struct ModelHolder : torch::CustomClassHolder {
   explicit ModelHolder(const std::string& description) : model(model_from_json(description)) {}
 
   std::shared_ptr<Model> model;
 };
 using Self = c10::intrusive_ptr<ModelHolder>;
+
+struct SelfAttentionHolder : torch::CustomClassHolder {
+  explicit SelfAttentionHolder(const std::string& given)
+      : description(given), module(make(nlohmann::json::parse(given))) {}
+
+  static SelfAttention make(const nlohmann::json& given) {
+    Tokens tokens;
+    tokens.most = given.at("tokens");
+    tokens.grid = {given.at("rows"), given.at("columns")};
+    tokens.prefix = given.at("prefix");
+    tokens.layer = given.at("layer");
+    return SelfAttention(SelfAttentionOptions(given.at("width"), given.at("heads"))
+                             .attention(given.at("attention"))
+                             .dropout(given.at("dropout"))
+                             .qkv_bias(given.at("bias"))
+                             .tokens(tokens));
+  }
+
+  std::string description;
+  SelfAttention module;
+};
+using SelfAttentionPtr = c10::intrusive_ptr<SelfAttentionHolder>;
 
 c10::Dict<std::string, Tensor> as_dict(const torch::OrderedDict<std::string, Tensor>& tensors) {
   c10::Dict<std::string, Tensor> dict;
@@ -36,10 +69,11 @@ TORCH_LIBRARY_FRAGMENT(saddle, library) {
       .def("parameters", [](const Self& self) { return as_dict(self->model->named_parameters()); })
       .def("buffers", [](const Self& self) { return as_dict(self->model->named_buffers()); })
       .def("train", [](const Self& self, bool on) { self->model->train(on); })
-      .def("logits",
+      .def("forward",
            [](const Self& self, const Tensor& inputs, const OptionalTensor& mask, const OptionalTensor& second,
               const OptionalTensor& second_mask) {
-             return self->model->logits(batch_of(inputs, mask, second, second_mask));
+             return with_extra_loss(self->model->is_training(),
+                                    [&] { return self->model->logits(batch_of(inputs, mask, second, second_mask)); });
            })
       .def("save",
            [](const Self& self, const std::string& path) {
@@ -52,6 +86,16 @@ TORCH_LIBRARY_FRAGMENT(saddle, library) {
               const OptionalTensor& second, const OptionalTensor& second_mask) {
              export_onnx(*self->model, batch_of(inputs, mask, second, second_mask), path);
            });
+  library.class_<SelfAttentionHolder>("SelfAttention")
+      .def(torch::init<std::string>())
+      .def("describe", [](const SelfAttentionPtr& self) { return self->description; })
+      .def("parameters", [](const SelfAttentionPtr& self) { return as_dict(self->module->named_parameters()); })
+      .def("buffers", [](const SelfAttentionPtr& self) { return as_dict(self->module->named_buffers()); })
+      .def("train", [](const SelfAttentionPtr& self, bool on) { self->module->train(on); })
+      .def("forward", [](const SelfAttentionPtr& self, const Tensor& x, const OptionalTensor& mask) {
+        return with_extra_loss(self->module->is_training(),
+                               [&] { return self->module->forward(x, mask.value_or(Tensor())); });
+      });
   library.def("model_names() -> str[]", [] { return model_names(); });
   library.def("model_options(str name) -> str[]", [](const std::string& name) {
     std::vector<std::string> lines;

@@ -1,0 +1,204 @@
+#include "saddle/mechanisms/rpc_attention/rpc_attention.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "saddle/mechanisms/golden_tape.hpp"
+#include "saddle/mechanisms/layer_internal.hpp"
+
+namespace saddle::mechanisms::rpc_attention {
+
+namespace {
+
+using tape::Value;
+
+Value weight(const LayerInputs& inputs, const std::string& name, const Shape& shape) {
+  const auto found = inputs.weights.find(name);
+  if (found == inputs.weights.end())
+    throw InvalidArgument(fmt::format("[rpc_attention] the weight {} is missing", name));
+  if (found->second.shape() != shape)
+    throw InvalidArgument(fmt::format("[rpc_attention] {} has shape {}, expected {}", name,
+                                      saddle::to_string(found->second.shape()), saddle::to_string(shape)));
+  return found->second;
+}
+
+Value projected(const LayerInputs& inputs, const Value& x, const std::string& name, Index width) {
+  const bool bias = inputs.weights.contains(name + ".bias");
+  return tape::linear(x, weight(inputs, name + ".weight", {width, x.size(-1)}),
+                      bias ? weight(inputs, name + ".bias", {width}) : Value());
+}
+
+// [B,1,N,N], 1 where a query sees a key.
+Value visible_keys(const Value& keep, bool causal) {
+  const Index B = keep.size(0), N = keep.size(1);
+  std::vector<double> mask(static_cast<std::size_t>(B * N * N));
+  for (Index b = 0; b < B; ++b)
+    for (Index i = 0; i < N; ++i)
+      for (Index j = 0; j < N; ++j) mask[(b * N + i) * N + j] = causal && j > i ? 0.0 : keep.data()[b * N + j];
+  return {{B, 1, N, N}, std::move(mask)};
+}
+
+// q, k [B,H,N,D] -> [B,H,N,N]
+Value softmax_weights(const Value& q, const Value& k, const Value& visible) {
+  const Value scores = tape::matmul(q, tape::transpose(k, 2, 3)) * Value(1 / std::sqrt(static_cast<double>(q.size(3))));
+  return tape::softmax(tape::where(visible, scores, -std::numeric_limits<double>::infinity()));
+}
+
+// sign(s) max(|s| - t, 0); which numbers are above the threshold is held fixed.
+Value shrink(const Value& s, const Value& t) {
+  const Value above = tape::detach(tape::abs(s) - t);
+  std::vector<double> sign(above.data().size());
+  for (std::size_t i = 0; i < sign.size(); ++i) sign[i] = above.data()[i] > 0 ? std::copysign(1.0, s.data()[i]) : 0.0;
+  const Value active(s.shape(), std::move(sign));
+  return active * active * s - active * t;
+}
+
+// keys [B,H,N,D], keep [B,1,N,1] -> [B,H,1,1], or [B,H,N,1] over each token and those before it.
+Value mu_of(const Value& keys, const Value& keep, Index width, bool running) {
+  const Value norms = tape::sum(tape::abs(keys) * keep, 3, true);
+  const auto total = [&](const Value& x) { return running ? tape::cumulative_sum(x, 2) : tape::sum(x, 2, true); };
+  return tape::at_least(total(keep), 1) * Value(static_cast<double>(width) / 4) /
+         tape::at_least(total(norms), least_norm);
+}
+
+GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
+  const GoldenMetadata metadata(golden);
+  const auto inputs = tape_inputs(golden);
+  const std::string mask = metadata.text("mask", "none");
+  if (mask != "none" && mask != "causal" && mask != "padding")
+    throw DataError("", 0, 0, "metadata 'mask' must be none, causal or padding, found '" + mask + "'");
+  const primal::Term term{"rpc_attention",
+                          {{"variant", metadata.text("variant", "rpc")},
+                           {"num_iter", metadata.text("num_iter", "4")},
+                           {"lambda", metadata.text("lambd", "4")},
+                           {"layer", metadata.text("layer", "-1")},
+                           {"threshold", metadata.text("threshold", "lambda_times_mu")},
+                           {"mu_dim", metadata.text("mu_dim", "model")},
+                           {"mu_over", mask == "causal" ? "sequence" : "visible"},
+                           {"causal", mask == "causal" ? "true" : "false"}},
+                          0};
+  const LayerPtr layer = mechanism().layer(term);
+  golden_tensor(golden, "in.x");
+  LayerInputs given{inputs.at("in.x"), {}, without_prefix(inputs, "param."), {}};
+  if (given.x.rank() != 3)
+    throw DataError("", 0, 0, "in.x has shape " + saddle::to_string(given.x.shape()) + ", (B,N,X) is expected");
+  given.place.N = given.x.size(1);
+  given.place.X = given.x.size(2);
+  given.place.H = metadata.integer("num_heads", 1);
+  // The variant of a case says what this one layer does, so one that is rpc stands where the pursuit runs.
+  const Index robust = layer->part<RpcAttention>().layer;
+  given.place.index = robust >= 0 ? robust : metadata.integer("layer_index", 0);
+  if (mask == "padding") golden_tensor(golden, "in.key_mask");
+  if (inputs.contains("in.key_mask")) given.key_mask = inputs.at("in.key_mask");
+  layer->check(given.place);
+  GoldenReport report;
+  report.attention = layer->text();
+  report.results.push_back(compare_tape(golden, inputs, layer->reference(given), 1e-8,
+                                        dtype == DType::f64 ? "reference" : "reference (runs in f64 only)"));
+  return report;
+}
+
+}  // namespace
+
+void RpcAttention::check(const LayerPlace& place) const {
+  if (place.X < 1 || place.H < 1 || place.X % place.H != 0)
+    throw InvalidArgument(fmt::format("[rpc_attention] width {} cannot be cut into {} heads", place.X, place.H));
+  if (num_iter < 1)
+    throw InvalidArgument(fmt::format("[rpc_attention] num_iter must be at least 1, found {}", num_iter),
+                          "variant=sym is the layer without the pursuit");
+  if (!std::isfinite(lambda) || lambda < 0)
+    throw InvalidArgument(fmt::format("[rpc_attention] lambda must not be negative, found {}", lambda));
+  if (layer < -1)
+    throw InvalidArgument(
+        fmt::format("[rpc_attention] layer must be the number of a layer, from 0, or -1, found {}", layer));
+  if (variant == Variant::scaled_s && place.N < 1)
+    throw InvalidArgument(
+        "[rpc_attention] variant scaled_s learns a matrix over tokens, but the number of tokens is "
+        "not known here",
+        "use variant=scaled_alpha, or a model with a fixed length");
+}
+
+primal::Cost RpcAttention::cost(const LayerPlace& place, Index B, primal::Pass pass, DType dtype) const {
+  const Index N = place.N, X = place.X, H = place.H;
+  primal::Attention softmax;
+  if (is_causal) softmax.keys.push_back(primal::Causal{});
+  const Index passes = robust(place.index) ? num_iter : variant == Variant::scaled_alpha ? 2 : 1;
+  const Index projections = scaled() ? 4 * X : 3 * X;
+  primal::Cost cost = static_cast<double>(passes) *
+                      primal::attention_cost(softmax, {1, H, N, N, X / H, X / H}, primal::Form::dual, pass, dtype);
+  cost.multiply_adds += product_cost(N, X, projections, pass);
+  if (variant == Variant::scaled_s) cost.multiply_adds += product_cost(N, N, X, pass);
+  // Weights are never kept; a pass keeps what it clipped, its keys and its result.
+  const double rows = static_cast<double>(projections * N) + 4 * static_cast<double>(passes * N * X);
+  cost.memory = static_cast<double>(size_of(dtype)) * rows;
+  return static_cast<double>(B) * cost;
+}
+
+LayerOutputs RpcAttention::reference(const LayerInputs& inputs) const {
+  const Index B = inputs.x.size(0), N = inputs.x.size(1), X = inputs.x.size(2), H = inputs.place.H;
+  const Value keep = inputs.key_mask ? inputs.key_mask : tape::full({B, N}, 1);
+  const Value rows = tape::reshape(keep, {B, 1, N, 1}), visible = visible_keys(keep, is_causal);
+  const Value qkv = projected(inputs, inputs.x, "qkv", scaled() ? 3 * X : 2 * X);
+  const auto part = [&](Index number) { return tape::split_heads(tape::slice(qkv, 2, number * X, X), H); };
+
+  LayerOutputs outputs;
+  Value P, L;  // weights and heads of the last pass
+  if (scaled()) {
+    const Value k = part(1);
+    Value v = part(2) * rows;
+    if (variant == Variant::scaled_alpha) {
+      v = v - weight(inputs, "s", {1}) * tape::matmul(softmax_weights(k, k, visible), v);
+    } else {
+      const Index longest = std::max(N, inputs.place.N);
+      const Value S = tape::slice(tape::slice(weight(inputs, "s", {H, longest, longest}), 1, 0, N), 2, 0, N);
+      v = v - tape::matmul(tape::where(visible, S + tape::zeros({B, 1, 1, 1}), 0), v);
+    }
+    P = softmax_weights(part(0), k, visible);
+    L = tape::matmul(P, v);
+  } else {
+    const Value K = part(0), V = part(1);
+    const Value mu = mu_of(K, rows, mu_dim == MuDim::model ? X : X / H, is_causal && mu_over == MuOver::visible);
+    outputs.emplace("mu", mu);
+    if (robust(inputs.place.index)) {
+      const Value t = threshold == Threshold::lambda_times_mu ? Value(lambda) * mu : Value(lambda) / mu;
+      L = tape::zeros(K.shape());
+      Value Y = L, S;
+      for (Index i = 0; i < num_iter; ++i) {
+        S = shrink(K - L + Y / mu, t);
+        if (i == 0) outputs.emplace("s_first", S * rows);
+        const Value K2 = K - S - Y / mu;
+        P = softmax_weights(K2, K2, visible);
+        L = tape::matmul(P, V);
+        Y = Y + mu * (K - L - S);
+      }
+      outputs.emplace("s_last", S * rows);
+      outputs.emplace("dual_last", Y * rows);
+    } else {
+      P = softmax_weights(K, K, visible);
+      L = tape::matmul(P, V);
+    }
+  }
+  const Value core = tape::join_heads(L * rows);
+  outputs.emplace("attn", P * rows);
+  outputs.emplace("core", core);
+  outputs.emplace("y", projected(inputs, core, "proj", X) * tape::reshape(keep, {B, N, 1}));
+  return outputs;
+}
+
+const Mechanism& mechanism() {
+  static const Mechanism value = [] {
+    Mechanism rpc = layer_mechanism<RpcAttention>("RPC-Attention", R"(@inproceedings{teo2024unveiling,
+  title     = {Unveiling the Hidden Structure of Self-Attention via Kernel Principal Component Analysis},
+  author    = {Teo, Rachel S.Y. and Nguyen, Tan M.},
+  booktitle = {Advances in Neural Information Processing Systems},
+  year      = {2024},
+  note      = {arXiv:2406.13762}
+})");
+    rpc.tier = Tier::composed;
+    rpc.golden.push_back({"rpc-attention", check_golden_case});
+    return rpc;
+  }();
+  return value;
+}
+
+}  // namespace saddle::mechanisms::rpc_attention

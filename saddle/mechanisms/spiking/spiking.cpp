@@ -1,0 +1,90 @@
+#include "saddle/mechanisms/spiking/spiking.hpp"
+
+#include <algorithm>
+
+#include "saddle/mechanisms/layer_internal.hpp"
+
+namespace saddle::mechanisms::spiking {
+
+Plan::Plan(const Spiking& spiking)
+    : variant(spiking.variant), product(spiking.product), constraint(spiking.constraint) {
+  if (variant == Variant::bsa) {
+    attention = Neuron::ternary();
+    attention.surrogate = spiking.surrogate;
+    neuron = attention;
+    if (product == Product::bmp) {  // the same neuron without its negative side
+      neuron.form = Form::binary;
+      neuron.surrogate = Surrogate::sigmoid;
+    }
+  }
+  neuron.detach = attention.detach = spiking.detach;
+  attention.threshold = 0.5;
+}
+
+void Spiking::check(const LayerPlace& place) const {
+  if (place.X < 1 || place.H < 1 || place.X % place.H != 0)
+    throw InvalidArgument(fmt::format("[spiking] width {} cannot be cut into {} heads", place.X, place.H));
+  if (steps < 1)
+    throw InvalidArgument(fmt::format("[spiking] {} time steps are asked for, at least 1 is needed", steps),
+                          "steps=4 is what the papers use for images");
+  if (variant == Variant::bsa) return;
+  const Spiking usual;
+  for (const auto& [differs, option] : {std::pair{product != usual.product, "product"},
+                                        {constraint != usual.constraint, "constraint"},
+                                        {surrogate != usual.surrogate, "surrogate"}})
+    if (differs)
+      throw InvalidArgument(
+          fmt::format("[spiking] '{}' belongs to variant=bsa, found variant={}", option, primal::encode(variant)),
+          "leave it out, or use variant=bsa");
+}
+
+primal::Cost Spiking::cost(const LayerPlace& place, Index B, primal::Pass pass, DType dtype) const {
+  const Plan plan(*this);
+  const Index N = place.N, X = place.X, H = place.H, D = X / std::max<Index>(H, 1);
+  const double T = static_cast<double>(steps), tokens = static_cast<double>(N * X);
+  const double element = static_cast<double>(size_of(dtype));
+  const bool backward = pass == primal::Pass::backward;
+  primal::Cost cost;
+  // The same input at every step is projected once, spikes of it are not the same.
+  const Index maps = plan.has_values() ? 3 : 2;
+  cost.multiply_adds =
+      (plan.input_spikes() ? T : 1.0) * product_cost(N, X, maps * X, pass) + T * product_cost(N, X, X, pass);
+  if (variant == Variant::qkformer_token || variant == Variant::sdsa) {
+    cost.multiply_adds += T * (backward ? 4 : 2) * tokens;
+  } else {
+    const Index inner = plan.linear() ? std::min(N, D) : N;
+    cost.multiply_adds += 2 * T * product_cost(N, X, inner, pass);
+    // Without its weights the way back computes them again.
+    if (!plan.linear() && backward) cost.multiply_adds += T * product_cost(N, X, N, primal::Pass::forward);
+    if (!plan.linear()) cost.exps = T * static_cast<double>(H) * static_cast<double>(N) * static_cast<double>(N);
+  }
+  cost.bytes = (backward ? 3 : 2) * element * tokens;
+  // Potentials and spikes of each neuron.
+  cost.memory = element * T * tokens * static_cast<double>(2 * (maps + 2));
+  return static_cast<double>(B) * cost;
+}
+
+LayerOutputs Spiking::reference(const LayerInputs& inputs) const {
+  check(inputs.place);
+  const Index B = inputs.x.size(0), N = inputs.x.size(1), X = inputs.x.size(2);
+  const tape::Value x = tape::reshape(inputs.x, {1, B, N, X}) + tape::zeros({steps, 1, 1, 1});
+  LayerOutputs outputs = attend(Plan(*this), x, inputs.key_mask, inputs.place.H, inputs.weights);
+  outputs["y"] = tape::mean(outputs["y"], 0);
+  return outputs;
+}
+
+const Mechanism& mechanism() {
+  static const Mechanism value = [] {
+    Mechanism spiking = layer_mechanism<Spiking>("Spiking self-attention", R"(@inproceedings{wang2025bipolar,
+  title     = {Bipolar Self-attention for Spiking Transformers},
+  author    = {Wang, S. and others},
+  booktitle = {Advances in Neural Information Processing Systems},
+  year      = {2025}
+})");
+    spiking.golden = {{"ssa", check_ssa}, {"bsa", check_bsa}};
+    return spiking;
+  }();
+  return value;
+}
+
+}  // namespace saddle::mechanisms::spiking
