@@ -56,6 +56,8 @@ Command data_command();
 Command compare_command();
 Command report_command();
 Command reproduce_command();
+Command plan_command();
+Command analyze_command();
 Command train_command();
 Command eval_command();
 Command predict_command();

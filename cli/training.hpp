@@ -26,6 +26,13 @@ struct PredictArguments {
   std::string run, file, out;
 };
 
+struct AnalyzeArguments {
+  std::string name, input, html, data, folder;
+  std::vector<std::string> assignments;  // options of the analysis, name=value
+  Index samples = 16;
+};
+std::map<std::string, std::string> analysis_options(const AnalyzeArguments& arguments);
+
 // Whole layers against each other, whatever their attention: projections included.
 struct LayerBenchArguments {
   std::vector<std::string> attention, dtype, pass;
@@ -38,5 +45,6 @@ int run_train(const TrainArguments& arguments, const Context& context);
 int run_eval(const EvalArguments& arguments, const Context& context);
 int run_predict(const PredictArguments& arguments, const Context& context);
 int run_layer_bench(const LayerBenchArguments& arguments, const Context& context);
+int run_analyze(const AnalyzeArguments& arguments, const Context& context);  // on a trained model
 
 }  // namespace saddle::cli

@@ -9,6 +9,7 @@
 #include "saddle/base/error.hpp"
 #include "saddle/base/parallel.hpp"
 #include "saddle/data/find.hpp"
+#include "saddle/data/next_event.hpp"
 #include "saddle/eval/metrics.hpp"
 #include "saddle/run/settings.hpp"
 #include "saddle/train/result.hpp"
@@ -95,9 +96,11 @@ int run_eval(const EvalArguments& arguments, const Context& context) {
     const data::DatasetPtr samples = data::open_samples(arguments.data, trained.data, train::where_of(settings.data));
     return print_scores(arguments, trained, samples, arguments.data, context);
   }
-  const data::Task task = data::find_task(settings.data.name, train::where_of(settings.data));
+  data::Task task = data::find_task(settings.data.name, train::where_of(settings.data));
   if (!task.test)
     throw InvalidArgument(fmt::format("{} has no test split", task.name), "saddle predict takes any file");
+  if (trained.data.kind == data::Kind::events)
+    task = data::next_event_task(task, {.window = trained.data.usual_length});
   const data::DatasetPtr test = task.test();
   check_fits(trained, test->description());
   return print_scores(arguments, trained, test, task.name, context);

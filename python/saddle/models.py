@@ -13,9 +13,10 @@ import struct
 from typing import Any, Optional, Union
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from . import _library  # noqa: F401  (the operators)
+from ._held import Held
 
 __all__ = ["Model", "load", "make", "names", "options"]
 
@@ -33,81 +34,41 @@ def options(name: str) -> dict[str, tuple[str, str]]:
     return {flat[i]: (flat[i + 1], flat[i + 2]) for i in range(0, len(flat), 3)}
 
 
-class Model(nn.Module):
+class Model(Held):
     """A model of the C++ library as an ordinary module: parameters, state_dict, deepcopy, .to(dtype), optimisers.
 
     Images' weights have timm's names. `description` is the JSON that makes the same model again.
     """
 
     def __init__(self, description: str) -> None:
-        super().__init__()
-        self._model = torch.classes.saddle.Model(description)
-        self.description = self._model.describe()
-        for name, tensor in self._model.parameters().items():
-            tensor.__class__ = nn.Parameter  # the very tensor of the C++ module, gradient and all
-            self._place(name).register_parameter(name.rpartition(".")[2], tensor)
-        for name, tensor in self._model.buffers().items():
-            self._place(name).register_buffer(name.rpartition(".")[2], tensor)
+        super().__init__(torch.classes.saddle.Model(description))
 
-    def _place(self, name: str) -> nn.Module:
-        module: nn.Module = self
-        for part in name.split(".")[:-1]:
-            if part not in module._modules:
-                module.add_module(part, nn.Module())
-            module = module._modules[part]
-        return module
+    @classmethod
+    def _from_description(cls, description: str) -> Model:
+        return cls(description)
 
     def forward(self, inputs: Tensor, mask: Optional[Tensor] = None, second: Optional[Tensor] = None,
                 second_mask: Optional[Tensor] = None) -> Tensor:
         """Logits. inputs: series (B,N,dims), tokens (B,N) or images (B,C,rows,columns); mask (B,N): true where a step
         exists; second, second_mask: of pairs of documents."""
-        return self._model.logits(inputs, mask, second, second_mask)
-
-    def train(self, mode: bool = True) -> Model:
-        self._model.train(mode)
-        return super().train(mode)
-
-    def _apply(self, fn: Any) -> Model:
-        super()._apply(fn)
-        for name, tensor in self._model.buffers().items():  # torch puts new tensors in place of buffers
-            buffers, leaf = self._place(name)._buffers, name.rpartition(".")[2]
-            tensor.data, buffers[leaf] = buffers[leaf], tensor
-        return self
+        return self._run(inputs, mask, second, second_mask)
 
     def save(self, path: Path) -> None:
         """Weights and description, as safetensors; saddle.models.load() makes the model again."""
-        self._model.save(os.fspath(path))
+        self._held.save(os.fspath(path))
 
     def load(self, path: Path) -> Model:
         """Takes the weights of a safetensors file; all names must match."""
-        self._model.load(os.fspath(path))
+        self._held.load(os.fspath(path))
         return self
 
     def export_onnx(self, path: Path, inputs: Tensor, mask: Optional[Tensor] = None, second: Optional[Tensor] = None,
                     second_mask: Optional[Tensor] = None) -> None:
         """Writes an ONNX file that takes batches of any size; the example's values do not matter."""
-        self._model.export_onnx(os.fspath(path), inputs, mask, second, second_mask)
+        self._held.export_onnx(os.fspath(path), inputs, mask, second, second_mask)
 
     def extra_repr(self) -> str:
         return self.description
-
-    def __deepcopy__(self, memo: dict) -> Model:
-        twin = Model(self.description)
-        memo[id(self)] = twin
-        for mine, theirs in zip([*self.parameters(), *self.buffers()], [*twin.parameters(), *twin.buffers()]):
-            theirs.data = mine.detach().clone()
-            theirs.requires_grad_(mine.requires_grad)
-        return twin.train(self.training)
-
-    def __reduce__(self) -> Any:
-        return _remade, (self.description, {k: v.detach().clone() for k, v in self.state_dict().items()}, self.training)
-
-
-def _remade(description: str, state: dict, training: bool) -> Model:
-    model = Model(description)
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        tensor.data = state[name]
-    return model.train(training)
 
 
 def make(name: str, **given: Any) -> Model:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Optional
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 
 from . import _core
 from . import _library  # noqa: F401  (the operators)
+from ._held import Held
 
 
 class Declared(nn.Module):
@@ -136,3 +138,31 @@ class MultiheadAttention(Declared):
         if not batched:
             return y.squeeze(0), None if weights is None else weights.squeeze(0)
         return y if self.batch_first else y.transpose(0, 1), weights
+
+
+class SelfAttention(Held):
+    """Tokens (B,N,width) to tokens, by a declared attention or by a mechanism of the layer level: attention="cat".
+
+    tokens: how many there are at most, which some mechanisms must know; grid: rows and columns of an image's tokens,
+    prefix: tokens before them; layer: the number of the layer in its model; dropout: of attention weights.
+    """
+
+    def __init__(self, width: int, heads: int, attention: str = "softmax", dropout: float = 0.0, bias: bool = True,
+                 tokens: int = 0, grid: Optional[tuple[int, int]] = None, prefix: int = 0, layer: int = 0) -> None:
+        rows, columns = grid or (0, 0)
+        super().__init__(torch.classes.saddle.SelfAttention(json.dumps(dict(
+            width=width, heads=heads, attention=attention, dropout=dropout, bias=bias, tokens=tokens, rows=rows,
+            columns=columns, prefix=prefix, layer=layer))))
+
+    @classmethod
+    def _from_description(cls, description: str) -> SelfAttention:
+        given = json.loads(description)
+        grid = (given.pop("rows"), given.pop("columns"))
+        return cls(**given, grid=grid)
+
+    def forward(self, x: Tensor, mask: Optional[Tensor] = None) -> Tensor:
+        """x (B,N,width), mask (B,N): true where a token exists."""
+        return self._run(x, mask)
+
+    def extra_repr(self) -> str:
+        return self.description

@@ -1,4 +1,5 @@
 import copy
+import pickle
 
 import pytest
 import torch
@@ -80,3 +81,38 @@ def test_patches_attention_with_fused_weights():
 def test_patch_needs_an_attention():
     with pytest.raises(ValueError, match="no attention that can be replaced"):
         saddle.patch(nn.Sequential(nn.Linear(2, 2)), "softmax")
+
+
+LAYERS = [m["name"] for m in saddle.mechanisms() if m["level"] == "layer"]
+
+
+@pytest.mark.parametrize("attention", ["softmax+bn", *LAYERS])
+def test_self_attention_is_an_ordinary_module(attention):
+    torch.manual_seed(3)
+    layer = saddle.nn.SelfAttention(16, 2, attention, tokens=64, grid=(8, 8)).eval()
+    x = torch.randn(2, 64, 16)
+    y = layer(x)
+    assert y.shape == x.shape
+    torch.testing.assert_close(copy.deepcopy(layer)(x), y, rtol=0, atol=0)
+    torch.testing.assert_close(pickle.loads(pickle.dumps(layer))(x), y, rtol=0, atol=0)
+    layer.train()
+    target = torch.randn_like(x)
+    optimiser = torch.optim.AdamW(layer.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(10):
+        optimiser.zero_grad()
+        loss = (layer(x) - target).square().mean()
+        total = loss if layer.extra_loss is None else loss + layer.extra_loss
+        total.backward()
+        optimiser.step()
+        losses.append(total.item())
+    assert losses[-1] < losses[0]
+
+
+def test_self_attention_says_what_is_wrong():
+    with pytest.raises(RuntimeError, match="known are|expected a kernel or a mechanism"):
+        saddle.nn.SelfAttention(16, 2, "kat")
+    with pytest.raises(RuntimeError, match="number of tokens is not"):
+        saddle.nn.SelfAttention(16, 2, "cat(variant=q)")
+    with pytest.raises(ValueError, match="projections of its own"):
+        saddle.attention(*(torch.randn(1, 2, 4, 8) for _ in range(3)), "cat")

@@ -1,10 +1,13 @@
 // The list of analyses. Each folder beside this file is one; the build finds the folders and generates the list.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "saddle/analysis/probe.hpp"
+#include "saddle/analysis/result.hpp"
 #include "saddle/base/export.hpp"
 #include "saddle/mechanisms/golden.hpp"
 
@@ -16,6 +19,10 @@ struct Analysis {
   std::string summary;                          // one line
   std::string bibtex;                           // citation
   std::vector<mechanisms::GoldenCheck> golden;  // golden cases it answers for
+  // On a file that is no model, and on a trained model; either may be missing. Options that they do not know are
+  // refused.
+  std::function<Result(const std::string& file, Options&)> on_file;
+  std::function<Result(const ProbedModel& model, Options&)> on_model;
 };
 
 // All analyses, by name.

@@ -37,6 +37,12 @@ std::vector<Given> recipe(const data::Description& data) {
               {"train.warmup", "0.2", ""},
               {"train.batch", "32", ""},
               {"train.epochs", "20", ""}};
+    case data::Kind::events:
+      return {{"model.name", "event_model", ""},
+              {"train.optimizer", "adam", ""},
+              {"train.beta2", "0.98", ""},
+              {"train.batch", "128", ""},
+              {"train.epochs", "5", ""}};
     default:
       return {{"model.name", "flowformer", ""}, {"model.width", "64", ""}, {"model.hidden", "256", ""},
               {"model.heads", "8", ""},         {"model.depth", "2", ""},  {"train.optimizer", "radam", ""},
@@ -49,6 +55,7 @@ const char* word_for(data::Kind kind) {
     case data::Kind::image: return "images";
     case data::Kind::tokens: return "tokens";
     case data::Kind::pair: return "pairs";
+    case data::Kind::events: return "events";
     default: return "series";
   }
 }

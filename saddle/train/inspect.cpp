@@ -100,6 +100,7 @@ void for_batches(const Trained& trained, const data::DatasetPtr& data, const std
 std::vector<nn::HeadDistance> head_distances(const Trained& trained, data::DatasetPtr data,
                                              const std::vector<Index>& samples) {
   std::vector<nn::HeadDistance> sums;
+  const std::size_t depth = trained.model->attentions().size();
   double count = 0;
   for_batches(trained, data, samples, 32, [&](const data::Batch& batch, const LabelledBatch& tensors) {
     nn::Taps taps(false);
@@ -109,7 +110,7 @@ std::vector<nn::HeadDistance> head_distances(const Trained& trained, data::Datas
     for (std::size_t layer = 0; layer < sums.size(); ++layer) {
       const Tensor& heads = taps.layers[layer].heads;
       const Tensor& mask = tensors.inputs.mask;
-      const bool fits = mask.defined() && mask.size(1) == heads.size(2) && layer < trained.model->blocks->size();
+      const bool fits = mask.defined() && mask.size(1) == heads.size(2) && layer < depth;
       const nn::HeadDistance distance = nn::head_distance(heads, fits ? mask : Tensor());
       sums[layer].mean += weight * distance.mean;
       sums[layer].deviation += weight * (distance.deviation * distance.deviation + distance.mean * distance.mean);
@@ -143,6 +144,7 @@ Json inspect_json(const Trained& trained, data::DatasetPtr data, const std::vect
   std::map<Index, std::size_t> place;
   for (std::size_t i = 0; i < evaluation.samples.size(); ++i) place[evaluation.samples[i]] = i;
   Json list = Json::array(), pooling = Json::array();
+  const std::vector<nn::AttentionOfLayer> attentions = trained.model->attentions();
   for_batches(trained, data, samples, 1, [&](const data::Batch& batch, const LabelledBatch& tensors) {
     const Index sample = batch.samples.front();
     const std::size_t at = place.at(sample);
@@ -152,8 +154,7 @@ Json inspect_json(const Trained& trained, data::DatasetPtr data, const std::vect
     nn::Taps taps(true);
     trained.model->logits(tensors.inputs);
     Json layers = Json::array();
-    for (std::size_t layer = 0; layer < std::min(taps.layers.size(), trained.model->blocks->size()); ++layer) {
-      const nn::SelfAttention& attention = (*trained.model->blocks)[layer]->attn;
+    for (std::size_t layer = 0; layer < std::min(taps.layers.size(), attentions.size()); ++layer) {
       if (!taps.layers[layer].weights.defined()) {  // a mechanism without weights has no maps
         layers.push_back({{"heads", Json::array()}});
         continue;
@@ -165,7 +166,7 @@ Json inspect_json(const Trained& trained, data::DatasetPtr data, const std::vect
       Json heads = Json::array();
       for (Index head = 0; head < weights.size(0); ++head) {
         Index keys = steps;
-        if (const auto& pooled = attention->value().pooling)
+        if (const auto& pooled = attentions[layer].value.pooling)
           keys = primal::pooled_count(*pooled, primal::pooling_factor(*pooled, weights.size(0), head), steps);
         heads.push_back(map_json(weights[head].narrow(0, 0, steps).narrow(1, 0, std::min(keys, weights.size(2)))));
       }
@@ -181,11 +182,9 @@ Json inspect_json(const Trained& trained, data::DatasetPtr data, const std::vect
                     {"input", input_json(raw, trained.data)},
                     {"layers", layers}});
   });
-  for (std::size_t layer = 0; layer < trained.model->blocks->size(); ++layer)
-    if (const auto& value = (*trained.model->blocks)[layer]->attn->value(); value.pooling)
-      pooling.push_back({{"layer", layer},
-                         {"factors", primal::pooling_factors(*value.pooling,
-                                                             (*trained.model->blocks)[layer]->attn->options.heads())}});
+  for (std::size_t layer = 0; layer < attentions.size(); ++layer)
+    if (const auto& pooled = attentions[layer].value.pooling)
+      pooling.push_back({{"layer", layer}, {"factors", primal::pooling_factors(*pooled, attentions[layer].heads)}});
   Json grid;
   if (const auto* vision = dynamic_cast<const nn::VisionTransformerImpl*>(trained.model.get()))
     grid = {{"prefix", vision->prefix()},

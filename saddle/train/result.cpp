@@ -130,8 +130,7 @@ void write_result(const run::Folder& folder, const Setup& setup, const Outcome& 
   const data::Description& about = trained.data;
   const run::Settings& settings = setup.settings;
   Json attention = Json::array();
-  for (std::size_t layer = 0; layer < trained.model->blocks->size(); ++layer)
-    attention.push_back((*trained.model->blocks)[layer]->attn->options.attention());
+  for (const nn::AttentionOfLayer& layer : trained.model->attentions()) attention.push_back(layer.attention);
   const double samples =
       static_cast<double>(outcome.updates) * static_cast<double>(setup.split.train.size()) /
       std::ceil(static_cast<double>(setup.split.train.size()) / static_cast<double>(settings.train.batch));

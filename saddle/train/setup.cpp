@@ -8,6 +8,7 @@
 #include "saddle/base/error.hpp"
 #include "saddle/base/random.hpp"
 #include "saddle/base/text.hpp"
+#include "saddle/data/next_event.hpp"
 #include "saddle/nn/models/registry.hpp"
 #include "saddle/train/evaluate.hpp"
 
@@ -47,12 +48,16 @@ const char* model_kind_for(data::Kind kind) {
   switch (kind) {
     case data::Kind::series: return "time_series, mvts, flowformer";
     case data::Kind::image: return "vision_transformer, deit_.., vit_..";
+    case data::Kind::events: return "event_model";
     default: return "sequence_classifier, lra_..";
   }
 }
 
 void check_model_takes(const run::Settings& settings, const data::Description& data) {
-  const char* needed = data.kind == data::Kind::series ? "dims" : data.kind == data::Kind::image ? "image" : "pairs";
+  const char* needed = data.kind == data::Kind::series   ? "dims"
+                       : data.kind == data::Kind::image  ? "image"
+                       : data.kind == data::Kind::events ? "time"
+                                                         : "pairs";
   for (const nn::OptionValue& option : nn::model_options(settings.model))
     if (option.name == needed) return;
   throw InvalidArgument(fmt::format("the model '{}' does not take {}, which {} has", settings.model,
@@ -106,9 +111,16 @@ Setup set_up(run::Settings settings) {
   Setup setup;
   setup.task = data::find_task(settings.data.name, where_of(settings.data));
   setup.train = setup.task.train();
+  const bool paper = settings.data.protocol == "paper";
+  if (setup.train->description().kind == data::Kind::events) {
+    data::NextEventOptions next;
+    if (settings.data.max_length > 0) next.window = settings.data.max_length;
+    next.validation = paper ? 0 : settings.data.validation;
+    next.seed = static_cast<std::uint64_t>(settings.train.seed);
+    setup.task = data::next_event_task(setup.task, next);
+    setup.train = setup.task.train();
+  }
   const data::Description& about = setup.train->description();
-  if (about.kind == data::Kind::events)
-    throw NotSupported(fmt::format("{} holds event sequences, which no classifier here takes yet", about.name));
   if (about.classes.size() < 2)
     throw InvalidArgument(fmt::format("{} has {} classes, at least two are needed to train a classifier", about.name,
                                       about.classes.size()));
@@ -116,7 +128,6 @@ Setup set_up(run::Settings settings) {
     throw InvalidArgument(fmt::format("mixup mixes numbers, and {} holds tokens", about.name), "leave out --mixup");
   if (settings.train.optimizer == "adam" && settings.train.weight_decay > 0)
     throw InvalidArgument("adam has no weight decay here", "--optimizer adamw has");
-  const bool paper = settings.data.protocol == "paper";
   if (!paper && setup.task.validation) {
     setup.validation = setup.task.validation();
     setup.split = {all_of(*setup.train), all_of(*setup.validation)};

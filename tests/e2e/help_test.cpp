@@ -48,13 +48,14 @@ class Help : public CommandLine {
 TEST_F(Help, CoversEveryCommand) {
   std::vector<std::string> commands;
   for (const Page& page : pages()) commands.push_back(page.command);
-  EXPECT_THAT(commands, testing::UnorderedElementsAre(
-                            "saddle", "saddle list", "saddle show", "saddle derive", "saddle explain", "saddle svr",
-                            "saddle svr solve", "saddle bench", "saddle weights", "saddle weights show",
-                            "saddle weights check", "saddle weights convert", "saddle data", "saddle data list",
-                            "saddle data show", "saddle data baseline", "saddle data check", "saddle data generate",
-                            "saddle train", "saddle eval", "saddle predict", "saddle compare", "saddle report",
-                            "saddle reproduce", "saddle check-golden", "saddle doctor", "saddle version"));
+  EXPECT_THAT(commands,
+              testing::UnorderedElementsAre(
+                  "saddle", "saddle list", "saddle show", "saddle derive", "saddle explain", "saddle svr",
+                  "saddle svr solve", "saddle bench", "saddle weights", "saddle weights show", "saddle weights check",
+                  "saddle weights convert", "saddle data", "saddle data list", "saddle data show",
+                  "saddle data baseline", "saddle data check", "saddle data generate", "saddle train", "saddle eval",
+                  "saddle predict", "saddle compare", "saddle report", "saddle reproduce", "saddle plan",
+                  "saddle analyze", "saddle check-golden", "saddle doctor", "saddle version"));
 }
 
 TEST_F(Help, ExamplesStandUnderUsage) {

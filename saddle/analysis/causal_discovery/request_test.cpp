@@ -1,0 +1,292 @@
+// Tables and tensors from files to JSON and Graphviz.
+#include "saddle/analysis/causal_discovery/request.hpp"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "saddle/analysis/causal_discovery/output.hpp"
+#include "saddle/analysis/causal_discovery/table.hpp"
+#include "saddle/base/error.hpp"
+#include "saddle/base/random.hpp"
+#include "saddle/base/text.hpp"
+#include "saddle/io/atomic_file.hpp"
+#include "saddle/io/safetensors.hpp"
+
+namespace saddle::analysis::causal_discovery {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class RequestFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("causal-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+Table table(std::string_view text) { return parse_table(text, "t.csv"); }
+
+TEST(Table, Separators) {
+  for (const char* text : {"a,b\n1,x\n2,y\n", "a;b\r\n1;x\r\n2;y", "a\tb\n1\tx\n\n2\ty\n", "a b\n1   x\n 2 y\n",
+                           "\xef\xbb\xbf\"a\",b\n1,\"x\"\n2, y \n"}) {
+    const Table read = table(text);
+    EXPECT_THAT(read.names, ElementsAre("a", "b")) << text;
+    EXPECT_THAT(read.columns[0], ElementsAre("1", "2")) << text;
+    EXPECT_THAT(read.columns[1], ElementsAre("x", "y")) << text;
+  }
+  EXPECT_EQ(table("a,b\n\"1, \"\"2\"\"\",x\n").columns[0][0], "1, \"2\"");
+  EXPECT_EQ(table("one\n1\n2\n").rows(), 2);
+}
+
+TEST(Table, WhatIsWrongIsSaidWithItsLine) {
+  const auto line = [](std::string_view text) {
+    try {
+      table(text);
+    } catch (const DataError& error) {
+      return error.line();
+    }
+    return -1L;
+  };
+  EXPECT_EQ(line(""), 0);
+  EXPECT_EQ(line("\n\n"), 0);
+  EXPECT_EQ(line("a,b\n"), 0);
+  EXPECT_EQ(line("1,2\n3,4\n"), 1);
+  EXPECT_EQ(line("a,a\n3,4\n"), 1);
+  EXPECT_EQ(line("a,\n3,4\n"), 1);
+  EXPECT_EQ(line("a,b\n1,2\n3\n"), 3);
+  EXPECT_EQ(line("a,b\n1,2\n3,4,5\n"), 3);
+  EXPECT_EQ(line("a,b\n\n1,\n"), 3);
+  EXPECT_EQ(line("a,b\n1,NA\n"), 2);
+  EXPECT_EQ(line("a,b\n1,?\n"), 2);
+  EXPECT_EQ(line("a,b\n1,\"x\n"), 2);
+  EXPECT_EQ(line("a,b\n1,\"x\"y\n"), 2);
+}
+
+TEST(Table, NumbersAndCategories) {
+  const Table mixed = table("a,b\n1,x\n2,y\n1,x\n");
+  EXPECT_THAT(mixed.categories()[1], ElementsAre(0, 1, 0));
+  EXPECT_FALSE(mixed.continuous());
+  EXPECT_THAT([&] { mixed.numbers(); }, ThrowsMessage<DataError>(HasSubstr("'b': expected a number, found 'x'")));
+  EXPECT_EQ(mixed.select({"a"}).numbers()(1, 0), 2);
+  EXPECT_THAT(mixed.select({"b", "0"}).names, ElementsAre("b", "a"));
+  EXPECT_THROW(mixed.select({"c"}), InvalidArgument);
+  EXPECT_THROW(mixed.select({"2"}), InvalidArgument);
+  EXPECT_THROW(mixed.select({"a", "a"}), InvalidArgument);
+  EXPECT_THROW(table("a\n1e999\n").numbers(), DataError);
+  std::string many = "a\n";
+  for (int i = 0; i < 20; ++i) many += std::to_string(i) + ".5\n";
+  EXPECT_TRUE(table(many).continuous());
+}
+
+// x -> z <- y, z -> w, observed without noise to speak of.
+std::string observations() {
+  Stream stream(31, "table");
+  std::string text = "x,y,z,w\n";
+  for (int s = 0; s < 500; ++s) {
+    const double x = stream.normal(), y = stream.normal(), z = x + y + 0.3 * stream.normal(),
+                 w = z + 0.3 * stream.normal();
+    text += format_number(x) + "," + format_number(y) + "," + format_number(z) + "," + format_number(w) + "\n";
+  }
+  return text;
+}
+
+TEST(Discover, TableOfNumbers) {
+  Request request;
+  request.file = "observed.csv";
+  request.text = observations();
+  request.algorithm = Algorithm::pc;
+  const Answer answer = discover(request);
+  const Graph& graph = answer.discovery.graph;
+  EXPECT_TRUE(graph.parent(0, 2) && graph.parent(1, 2) && graph.parent(2, 3));
+  const auto json = nlohmann::json::parse(answer.json);
+  EXPECT_EQ(json["test"], "fisher_z");
+  EXPECT_EQ(json["graph"], "cpdag");
+  EXPECT_EQ(json["samples"], 500);
+  EXPECT_EQ(json["edges"].size(), 3U);
+  EXPECT_EQ(json["edges"][0]["edge"], "-->");
+  EXPECT_EQ(json["edges"][0]["mark_b"], "arrow");
+  EXPECT_EQ(json["nodes"][3]["name"], "w");
+  EXPECT_THAT(answer.dot, HasSubstr("n0 -> n2 [arrowtail=none, arrowhead=normal]"));
+  EXPECT_THAT(answer.dot, HasSubstr("n3 [label=\"w\"]"));
+
+  request.algorithm = Algorithm::icd;
+  request.nodes = {"w", "0", "y"};
+  request.target = "w";
+  const Answer part = discover(request);
+  EXPECT_THAT(part.input.names, ElementsAre("x", "y", "w"));
+  EXPECT_EQ(edge_text(part.discovery.graph, 0, 2), "o->");
+  EXPECT_EQ(edge_text(part.discovery.graph, 2, 0), "<-o");
+  EXPECT_THAT(part.dot, HasSubstr("peripheries=2"));
+  EXPECT_EQ(nlohmann::json::parse(part.json)["explanations"]["members"], (std::vector<int>{0, 1}));
+  EXPECT_FALSE(nlohmann::json::parse(part.json)["rounds"].empty());
+}
+
+TEST(Discover, TableOfCategories) {
+  Stream stream(32, "table");
+  std::string text = "a b c\n";
+  for (int s = 0; s < 400; ++s) {
+    const bool a = stream.uniform() < 0.5, b = stream.uniform() < 0.5, c = stream.uniform() < 0.9 ? a && b : a;
+    text += std::string(a ? "yes" : "no") + (b ? " yes" : " no") + (c ? " yes\n" : " no\n");
+  }
+  Request request;
+  request.file = "categories.txt";
+  request.text = text;
+  request.algorithm = Algorithm::pc;
+  request.options.stable = true;
+  const Answer answer = discover(request);
+  EXPECT_EQ(nlohmann::json::parse(answer.json)["test"], "chi_square");
+  EXPECT_TRUE(answer.discovery.graph.parent(0, 2) && answer.discovery.graph.parent(1, 2));
+  request.test = TestKind::fisher_z;
+  EXPECT_THROW(discover(request), DataError);
+}
+
+TEST(Discover, RefusesTablesThatDoNotFit) {
+  Request request;
+  request.file = "t.csv";
+  const auto refused = [&](const std::string& text, const std::string& message) {
+    request.text = text;
+    EXPECT_THAT([&] { discover(request); }, ThrowsMessage<Error>(HasSubstr(message)));
+  };
+  request.test = TestKind::fisher_z;
+  refused("a,b\n1,2\n1,3\n1,4\n", "column 'a' is constant");
+  request.logarithm = true;
+  refused("a,b\n1,2\n-1,3\n3,4\n", "-1 has no logarithm");
+  request.test = TestKind::chi_square;
+  refused("a,b\n1,2\n1,3\n", "logarithm");
+  request.logarithm = false;
+  refused(observations(), "500 different values");
+  request.nodes = {"q"};
+  refused("a,b\n1,2\n1,3\n", "no node 'q'");
+  request.nodes = {"a", "0"};
+  refused("a,b\n1,2\n1,3\n", "twice");
+  request.nodes = {};
+  request.target = "c";
+  refused("a,b\n1,2\n1,3\n", "target 'c'");
+  request.target = {};
+  request.tensor = "attention";
+  refused("a,b\n1,2\n1,3\n", "has no tensors");
+  EXPECT_THROW(discover(Request{}), InvalidArgument);
+  Request absent;
+  absent.file = "/nowhere/t.csv";
+  EXPECT_THROW(discover(absent), IoError);
+}
+
+TEST(Discover, LogarithmsChangeCorrelations) {
+  Request request;
+  request.file = "t.csv";
+  request.test = TestKind::fisher_z;
+  request.text = "a,b\n1,10\n2,100\n3,1000\n4,10000\n5,100000\n7,200000\n";
+  const double plain = std::get<FisherZ>(read_input(request).test).correlation()(0, 1);
+  request.logarithm = true;
+  EXPECT_NE(std::get<FisherZ>(read_input(request).test).correlation()(0, 1), plain);
+}
+
+TEST_F(RequestFile, TableOnDisk) {
+  io::write_atomically(path("t.csv"), observations());
+  Request request;
+  request.file = path("t.csv");
+  EXPECT_EQ(discover(request).discovery.graph.size(), 4);
+  io::write_atomically(path("packed.csv"), std::string_view("\x1f\x8b\x08"));
+  request.file = path("packed.csv");
+  EXPECT_THAT([&] { discover(request); }, ThrowsMessage<DataError>(HasSubstr("gzip")));
+}
+
+TEST_F(RequestFile, AttentionOfAHead) {
+  const Index N = 5;
+  Stream stream(33, "attention");
+  Tensor attention(DType::f32, {1, 2, N, N});
+  for (Index i = 0; i < attention.size(); ++i)
+    attention.set(i, i % N == N - 1 ? 0 : 0.05 + stream.uniform());  // the last key is padding
+  TensorFile file;
+  file.tensors["attention"] = attention;
+  file.metadata["tokens"] = R"(["the", "cat", "the", "mat", "[PAD]"])";
+  io::write_safetensors(path("a.safetensors"), file);
+  Request request;
+  request.file = path("a.safetensors");
+  EXPECT_THAT([&] { discover(request); }, ThrowsMessage<InvalidArgument>(HasSubstr("number of samples")));
+  request.samples = 768;
+  request.head = 1;
+  request.target = "cat";
+  const Answer answer = discover(request);
+  EXPECT_THAT(answer.input.names, ElementsAre("the", "cat", "the", "mat"));
+  EXPECT_EQ(answer.target, 1);
+  ASSERT_EQ(answer.input.notes.size(), 1U);
+  EXPECT_THAT(answer.json, HasSubstr("left out as padding"));
+  EXPECT_THAT(answer.dot, HasSubstr("n2 [label=\"the\"]"));
+  Matrix second({N, N});
+  for (Index i = 0; i < N * N; ++i) second.data()[i] = attention.at(N * N + i);
+  request.target = "1";  // without names, by number
+  EXPECT_EQ(discover(attention_input(second, {}, request), request).discovery.graph, answer.discovery.graph);
+
+  request.target = {};
+  request.head = 2;
+  EXPECT_THAT([&] { discover(request); }, ThrowsMessage<InvalidArgument>(HasSubstr("2 heads")));
+  request.head = 0;
+  request.test = TestKind::chi_square;
+  EXPECT_THAT([&] { discover(request); }, ThrowsMessage<InvalidArgument>(HasSubstr("needs observations")));
+  request.test = TestKind::automatic;
+  request.tensor = "scores";
+  EXPECT_THAT([&] { discover(request); }, ThrowsMessage<InvalidArgument>(HasSubstr("no tensor 'scores'")));
+  request.tensor = {};
+  request.values = "v";
+  EXPECT_THAT([&] { discover(request); }, ThrowsMessage<InvalidArgument>(HasSubstr("no tensor 'v'")));
+  request.values = {};
+  request.logarithm = true;
+  EXPECT_THROW(discover(request), InvalidArgument);
+  request.logarithm = false;
+
+  file.metadata["tokens"] = "[\"too\", \"few\"]";
+  io::write_safetensors(path("a.safetensors"), file);
+  EXPECT_THROW(discover(request), DataError);
+  file.tensors.clear();
+  file.tensors["weights"] = Tensor(DType::f64, {2, 2});
+  io::write_safetensors(path("a.safetensors"), file);
+  EXPECT_THAT([&] { discover(request); }, ThrowsMessage<InvalidArgument>(HasSubstr("it has weights")));
+}
+
+TEST_F(RequestFile, RecordedCorrelations) {
+  Request request;
+  request.file = SADDLE_SOURCE_DIR "/tests/golden/causal-discovery/pc_sem_n6.safetensors";
+  request.algorithm = Algorithm::pc;
+  const Answer answer = discover(request);  // metadata num_samples
+  EXPECT_EQ(nlohmann::json::parse(answer.json)["samples"], 500);
+  const Tensor expected = io::read_safetensors(request.file).tensors.at("out.cpdag");
+  for (Index i = 0; i < 36; ++i)
+    EXPECT_EQ(static_cast<double>(static_cast<int>(answer.discovery.graph.mark(i / 6, i % 6))), expected.at(i));
+  request.values = "in.correlation";
+  EXPECT_THROW(discover(request), InvalidArgument);
+}
+
+TEST(Names, OfAlgorithmsAndTests) {
+  for (const auto algorithm : {Algorithm::pc, Algorithm::fci, Algorithm::icd})
+    EXPECT_EQ(parse_algorithm(to_string(algorithm)), algorithm);
+  for (const auto test : {TestKind::automatic, TestKind::fisher_z, TestKind::chi_square})
+    EXPECT_EQ(parse_test(to_string(test)), test);
+  EXPECT_EQ(parse_test("chi-square"), TestKind::chi_square);
+  EXPECT_THAT([] { parse_algorithm("ges"); }, ThrowsMessage<InvalidArgument>(HasSubstr("known are pc, fci, icd")));
+  EXPECT_THROW(parse_test("kernel"), InvalidArgument);
+}
+
+TEST(Output, NamesAreQuoted) {
+  Graph graph = Graph::complete(2, Mark::circle);
+  EXPECT_EQ(edge_text(graph, 0, 1), "o-o");
+  graph.set(0, 1, Mark::tail);
+  EXPECT_EQ(edge_text(graph, 0, 1), "o--");
+  EXPECT_THAT(to_dot(graph, {"say \"hi\"", "back\\slash"}),
+              testing::AllOf(HasSubstr("\"say \\\"hi\\\"\""), HasSubstr("back\\\\slash"), HasSubstr("arrowtail=odot")));
+}
+
+}  // namespace
+}  // namespace saddle::analysis::causal_discovery

@@ -1,0 +1,37 @@
+// Tables of observations as text: a line of names, then one line per observation.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saddle/base/export.hpp"
+#include "saddle/base/view.hpp"
+
+namespace saddle::analysis::causal_discovery {
+
+struct Table {
+  std::string file;  // as it is called in messages
+  std::vector<std::string> names;
+  std::vector<std::vector<std::string>> columns;  // the fields, without blanks around them
+  std::vector<long> lines;                        // where each row stands in the file
+
+  Index rows() const { return static_cast<Index>(lines.size()); }
+  // The table with these columns only, in this order, each given by name or by number from 0. Throws InvalidArgument.
+  SADDLE_API Table select(const std::vector<std::string>& wanted) const;
+  // All fields as finite numbers [rows, columns]. Throws DataError.
+  SADDLE_API Matrix numbers() const;
+  // The fields of each column as numbers from 0, in the order of the sorted fields.
+  SADDLE_API std::vector<std::vector<std::int32_t>> categories() const;
+  // Whether all fields are numbers and no column has few of them: Fisher's z fits, else chi-square.
+  SADDLE_API bool continuous() const;
+};
+
+// Fields are separated by whichever of comma, semicolon, tab and blank the first line has, in this order; quotes as in
+// CSV. Throws DataError for lines of another length, missing values (empty, ?, NA, NaN), equal names, no rows.
+SADDLE_API Table parse_table(std::string_view text, const std::string& file);
+// Throws IoError.
+SADDLE_API Table read_table(const std::string& file);
+
+}  // namespace saddle::analysis::causal_discovery
