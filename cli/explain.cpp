@@ -1,6 +1,7 @@
 // saddle explain: who would compute an attention of this shape, who refuses and why, and what it costs.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -100,6 +101,9 @@ int explain_layer(const mechanisms::Layer& layer, const ExplainOptions& options,
   place.X = options.width > 0 ? options.width : dims.H * dims.D;
   place.H = dims.H;
   place.N = dims.N;
+  // Tokens of an image are taken to be a square, if they can be.
+  if (const auto side = static_cast<Index>(std::lround(std::sqrt(static_cast<double>(dims.N)))); side * side == dims.N)
+    place.grid = {side, side};
   layer.check(place);
   const DType dtype = read_dtype(options.dtype);
   const primal::Cost forward = layer.cost(place, dims.B, primal::Pass::forward, dtype);

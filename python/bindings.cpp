@@ -82,6 +82,7 @@ py::list mechanism_list() {
     entry["composition"] = mechanism->composition;
     entry["summary"] = mechanism->summary;
     entry["level"] = std::string(mechanisms::to_string(mechanism->level));
+    entry["tier"] = std::string(mechanisms::to_string(mechanism->tier));
     list.append(entry);
   }
   return list;

@@ -94,5 +94,5 @@ def explain(
 
 
 def mechanisms() -> list[dict[str, str]]:
-    """All mechanisms: name, composition, summary, level."""
+    """All mechanisms: name, composition, summary, level, tier."""
     return _core.mechanisms()

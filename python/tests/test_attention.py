@@ -3,7 +3,7 @@ import torch
 
 import saddle
 
-FORMS = [m["name"] for m in saddle.mechanisms() if m["level"] == "kernel"] + [
+FORMS = [m["name"] for m in saddle.mechanisms() if m["tier"] == "declared"] + [
     "softmax+causal",
     "softmax+bn(beta=0.6,scale=std)",
     "attention_bn(learn=head)+bias",

@@ -36,6 +36,15 @@ class LayerOf final : public Layer {
   P part_;
 };
 
+// What a term stands for, when it does not come from text that find_layer() reads. Throws InvalidArgument.
+inline LayerPtr layer_of(const Mechanism& mechanism, const primal::Term& term) {
+  try {
+    return mechanism.layer(term);
+  } catch (const primal::Mistake& mistake) {
+    primal::report(mistake, "");
+  }
+}
+
 // The mechanism called P::name; its golden cases are added by the caller.
 template <primal::Part P>
 Mechanism layer_mechanism(std::string title, std::string bibtex) {

@@ -54,6 +54,17 @@ TEST_P(Golden, NoticesAWrongNumber) {
   }
 }
 
+// Metadata that mean nothing are a problem of the case, which the report tells.
+TEST_P(Golden, SaysWhatAnUnknownWordIs) {
+  const TensorFile golden = io::read_safetensors(GetParam());
+  for (const char* key : {"variant", "direction", "threshold", "attention_norm", "kind", "ksvd_reduction"}) {
+    if (!golden.metadata.contains(key)) continue;
+    TensorFile wrong = golden;
+    wrong.metadata[key] = "no such word";
+    EXPECT_FALSE(mechanisms::check_golden(wrong, key, DType::f64, checks()).passed()) << key;
+  }
+}
+
 std::string name_of(const ::testing::TestParamInfo<std::filesystem::path>& info) {
   std::string name = info.param.parent_path().filename().string() + "_" + info.param.stem().string();
   std::replace_if(

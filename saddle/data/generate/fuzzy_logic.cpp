@@ -91,8 +91,8 @@ Generator fuzzy_logic_generator() {
       {"held_out", "share of the functions that are tested, not trained", 0.7, 0, 1, false},
       {"ood", "test functions: 0 of the conjunctions of the training, 1 of others", 0, 0, 1}};
   for (GeneratorOption& option : split_options(50000, 5000, 16000)) options.push_back(std::move(option));
-  return {"fuzzy_logic", "the value of a fuzzy logic function at the last of several points, in levels", Kind::series,
-          options, [options](const std::map<std::string, std::string>& given) {
+  return {"fuzzy_logic", "a fuzzy logic function at the last of several points, in levels; always the commonest: 25 %",
+          Kind::series, options, [options](const std::map<std::string, std::string>& given) {
             return make(Settings("fuzzy_logic", options, given));
           }};
 }

@@ -42,7 +42,7 @@ GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
       "cat",
       {{"variant", metadata.text("variant", "qv")}, {"direction", metadata.text("direction", "convolution")}},
       0};
-  const LayerPtr layer = mechanism().layer(term);
+  const LayerPtr layer = layer_of(mechanism(), term);
   golden_tensor(golden, "in.x");
   LayerInputs given{inputs.at("in.x"), {}, without_prefix(inputs, "param."), {}};
   given.place.X = given.x.size(2);

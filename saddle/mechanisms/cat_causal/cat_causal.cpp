@@ -25,8 +25,10 @@ GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
   given.place.X = given.x.size(2);
   given.place.H = metadata.integer("heads", 1);
   if (inputs.contains("in.lengths")) given.key_mask = cat::mask_of(inputs.at("in.lengths"), given.x.size(1));
-  if (metadata.text("variant", "qv") != "qv")
-    throw DataError("", 0, 0, "cat-causal has the variant qv alone, found '" + metadata.text("variant", "") + "'");
+  for (const auto& [key, word] : {std::pair{"variant", "qv"}, std::pair{"direction", "convolution"}})
+    if (metadata.text(key, word) != word)
+      throw DataError("", 0, 0,
+                      fmt::format("cat-causal has the {} {} alone, found '{}'", key, word, metadata.text(key, "")));
   GoldenReport report;
   report.attention = CatCausal::name;
   report.results.push_back(compare_tape(golden, inputs, CatCausal{}.reference(given), 1e-10,

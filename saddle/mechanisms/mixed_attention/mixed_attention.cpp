@@ -223,8 +223,9 @@ void MixedAttention::check(const LayerPlace& place) const {
     throw InvalidArgument("[mixed_attention] the tokens are not known to be an image, which is cut into windows",
                           "use a vision transformer");
   if (place.prefix != 0)
-    throw InvalidArgument(fmt::format("[mixed_attention] {} token{} before the image {} in no window", place.prefix,
-                                      place.prefix == 1 ? " stands" : "s stand", place.prefix == 1 ? "is" : "are"),
+    throw InvalidArgument(fmt::format("[mixed_attention] {} before the image {} in no window",
+                                      place.prefix == 1 ? "a token" : fmt::format("{} tokens", place.prefix),
+                                      place.prefix == 1 ? "stands" : "stand"),
                           "use pooling=average and class_token=false");
   if (place.grid.rows % window != 0 || place.grid.columns % window != 0)
     throw InvalidArgument(fmt::format("[mixed_attention] windows of {0} x {0} do not divide a grid of {1} x {2}",

@@ -37,7 +37,7 @@ TEST(MixedAttention, SaysWhereItCannotStand) {
   expect_refused({}, place, "not known to be an image", "vision transformer");
   place = image(8, 8);
   place.prefix = 1;
-  expect_refused({}, place, "1 token stands before the image", "pooling=average and class_token=false");
+  expect_refused({}, place, "a token before the image stands in no window", "pooling=average and class_token=false");
   expect_refused({}, image(28, 28), "windows of 8 x 8 do not divide a grid of 28 x 28",
                  "window can be 2, 4, 7, 14, 28");
   expect_refused({}, image(7, 9), "do not divide", "another size of patches");

@@ -76,7 +76,7 @@ void require_grid(const TapeValues& inputs, Index N, Index n) {
 GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
   const GoldenMetadata metadata(golden);
   const auto inputs = tape_inputs(golden);
-  const LayerPtr layer = mechanism().layer(term_of(metadata));
+  const LayerPtr layer = layer_of(mechanism(), term_of(metadata));
   golden_tensor(golden, "in.x");
   LayerInputs given{inputs.at("in.x"), {}, without_prefix(inputs, "param."), {}};
   given.place.X = given.x.size(2);

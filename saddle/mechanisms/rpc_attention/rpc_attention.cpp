@@ -77,7 +77,7 @@ GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
                            {"mu_over", mask == "causal" ? "sequence" : "visible"},
                            {"causal", mask == "causal" ? "true" : "false"}},
                           0};
-  const LayerPtr layer = mechanism().layer(term);
+  const LayerPtr layer = layer_of(mechanism(), term);
   golden_tensor(golden, "in.x");
   LayerInputs given{inputs.at("in.x"), {}, without_prefix(inputs, "param."), {}};
   if (given.x.rank() != 3)
