@@ -1,0 +1,224 @@
+#include "saddle/analysis/imf/imf.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "saddle/base/error.hpp"
+#include "saddle/io/safetensors.hpp"
+#include "saddle/mechanisms/golden_tape.hpp"
+
+namespace saddle::analysis::imf {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using tape::Value;
+
+// 1 where a token is of this kind, [B,1,S,1] as queries or [B,1,1,S] as keys.
+Value indicator(const Value& kind, double wanted, bool queries) {
+  std::vector<double> data(kind.data());
+  for (double& token : data) token = (wanted < 0 ? token != special : token == wanted) ? 1.0 : 0.0;
+  const Index B = kind.size(0), S = kind.size(1);
+  return queries ? Value({B, 1, S, 1}, data) : Value({B, 1, 1, S}, data);
+}
+
+constexpr double any_kind = -1;
+
+// a / b, 0 where b is 0.
+Value ratio(const Value& a, const Value& b) {
+  const Value whole = tape::where(b, b, 1.0);
+  return tape::where(tape::detach(b), a / whole, 0.0);
+}
+
+// m [B,K,S,S] -> [B,K,3]
+Value shares(const Value& m, const Value& kind) {
+  const auto sum = [&](double queries, double keys) {
+    return tape::sum(tape::sum(m * indicator(kind, queries, true) * indicator(kind, keys, false), 3), 2);
+  };
+  const Value to_language = sum(language, vision), to_vision = sum(vision, language);
+  return tape::stack({ratio(to_language + to_vision, sum(any_kind, any_kind)),
+                      ratio(to_language, sum(language, any_kind)), ratio(to_vision, sum(vision, any_kind))},
+                     2);
+}
+
+void require_shapes(const Value& attention, const Value& kind) {
+  const Shape& a = attention.shape();
+  if (a.size() != 5 || a[3] != a[4] || kind.rank() != 2 || kind.size(0) != a[0] || kind.size(1) != a[4])
+    throw InvalidArgument(fmt::format("[imf] attention has shape {} and kind {}: (B,L,H,S,S) and (B,S) are expected",
+                                      to_string(a), to_string(kind.shape())));
+}
+
+Value identity(Index S) {
+  std::vector<double> data(static_cast<std::size_t>(S * S), 0.0);
+  for (Index i = 0; i < S; ++i) data[static_cast<std::size_t>(i * S + i)] = 1;
+  return {{1, S, S}, data};
+}
+
+Result on_file(const std::string& file, Options& options) {
+  const std::string attention_name = options.text("attention", "attention"), kind_name = options.text("kind", "kind");
+  options.check();
+  const TensorFile tensors = io::read_safetensors(file);
+  const auto find = [&](const std::string& name) -> Value {
+    for (const std::string& each : {name, "in." + name})
+      if (const auto found = tensors.tensors.find(each); found != tensors.tensors.end()) return Value(found->second);
+    throw DataError(file, 0, 0, fmt::format("has no tensor '{}'", name),
+                    "attention (B,L,H,S,S) and kind (B,S) are expected: 0 special, 1 language, 2 vision");
+  };
+  const Value attention = find(attention_name), kind = find(kind_name);
+  Result result;
+  result.about =
+      "The share of attention that crosses between language and vision, layer by layer, beside the share that uniform "
+      "attention would have. Well above chance the modalities read each other; near 0 they run side by side.";
+  const Index B = attention.size(0), L = attention.size(1);
+  const double level =
+      std::accumulate(chance(kind).data().begin(), chance(kind).data().end(), 0.0) / static_cast<double>(B);
+  Table table{"Layers", {"flow", "layer", "IMF", "language reads vision", "vision reads language", "chance"}, {}};
+  Chart chart{"Inter-modality flow", "layer", "share that crosses", {}, false};
+  Json flows = Json::object();
+  for (const auto& [name, which] :
+       {std::pair{"layer", Flow::layer}, std::pair{"residual", Flow::residual}, std::pair{"rollout", Flow::rollout}}) {
+    const Value mean = tape::mean(flow(attention, kind, which), 0);  // [L,3]
+    Curve curve{name, {}};
+    Json list = Json::array();
+    for (Index l = 0; l < L; ++l) {
+      const double* const share = &mean.data()[static_cast<std::size_t>(3 * l)];
+      table.rows.push_back({name, std::to_string(l), fmt::format("{:.3f}", share[0]), fmt::format("{:.3f}", share[1]),
+                            fmt::format("{:.3f}", share[2]), fmt::format("{:.3f}", level)});
+      curve.points.emplace_back(static_cast<double>(l), share[0]);
+      list.push_back({share[0], share[1], share[2]});
+    }
+    flows[name] = list;
+    chart.curves.push_back(std::move(curve));
+  }
+  Curve line{"chance", {{0.0, level}, {static_cast<double>(std::max<Index>(1, L - 1)), level}}};
+  chart.curves.push_back(std::move(line));
+  result.tables.push_back(std::move(table));
+  result.charts.push_back(std::move(chart));
+  result.json = Json{{"samples", B}, {"layers", L}, {"chance", level}, {"flows", flows}}.dump();
+  return result;
+}
+
+}  // namespace
+
+Value flow(const Value& attention, const Value& kind, Flow which) {
+  require_shapes(attention, kind);
+  const Index B = attention.size(0), L = attention.size(1), S = attention.size(3);
+  const Value mean = tape::mean(attention, 2);  // [B,L,S,S]
+  if (which == Flow::layer) return shares(mean, kind);
+  std::vector<Value> layers;
+  for (Index l = 0; l < L; ++l) {
+    const Value own = Value(0.5) * tape::at(mean, 1, l) + Value(0.5) * identity(S);
+    layers.push_back(which == Flow::rollout && l > 0 ? tape::matmul(own, layers.back()) : own);
+  }
+  return tape::reshape(shares(tape::stack(layers, 1), kind), {B, L, 3});
+}
+
+Value flow_of_heads(const Value& attention, const Value& kind) {
+  require_shapes(attention, kind);
+  const Index B = attention.size(0), L = attention.size(1), H = attention.size(2), S = attention.size(3);
+  return tape::reshape(shares(tape::reshape(attention, {B, L * H, S, S}), kind), {B, L, H, 3});
+}
+
+Value chance(const Value& kind) {
+  std::vector<double> levels;
+  const Index S = kind.size(1);
+  for (Index b = 0; b < kind.size(0); ++b) {
+    const auto first = kind.data().begin() + b * S;
+    const auto t = static_cast<double>(std::count(first, first + S, language));
+    const auto v = static_cast<double>(std::count(first, first + S, vision));
+    levels.push_back(t + v > 0 ? 2 * t * v / ((t + v) * (t + v)) : 0);
+  }
+  return {{kind.size(0)}, levels};
+}
+
+Value feature_mask(const Value& attention, const Value& picked, Index top) {
+  if (attention.rank() != 4 || picked.rank() != 2 || attention.size(2) != attention.size(3) ||
+      picked.size(0) != attention.size(0))
+    throw InvalidArgument(fmt::format("[imf] attention has shape {} and picked {}: (B,H,V,V) and (B,P) are expected",
+                                      to_string(attention.shape()), to_string(picked.shape())));
+  const Value mean = tape::mean(attention, 1);  // [B,V,V]
+  const Index B = mean.size(0), V = mean.size(1), P = picked.size(1);
+  std::vector<double> mask(static_cast<std::size_t>(B * V), 0.0);
+  for (Index b = 0; b < B; ++b)
+    for (Index n = 0; n < P; ++n) {
+      const auto p = static_cast<Index>(picked.data()[static_cast<std::size_t>(b * P + n)]);
+      if (p < 0 || p >= V) throw InvalidArgument(fmt::format("[imf] token {} is picked, there are {}", p, V));
+      const double* const row = &mean.data()[static_cast<std::size_t>((b * V + p) * V)];
+      std::vector<Index> others;
+      for (Index j = 0; j < V; ++j)
+        if (j != p) others.push_back(j);
+      std::stable_sort(others.begin(), others.end(), [&](Index i, Index j) { return row[i] > row[j]; });
+      mask[static_cast<std::size_t>(b * V + p)] = 1;
+      for (Index k = 0; k < std::min(top, V - 1); ++k)
+        mask[static_cast<std::size_t>(b * V + others[static_cast<std::size_t>(k)])] = 1;
+    }
+  return {{B, V}, mask};
+}
+
+Value feature_loss(const Value& prediction, const Value& feature, const Value& mask) {
+  const Value squares = tape::mean(tape::square(prediction - tape::detach(feature)), 2);  // [B,V]
+  const double count = std::accumulate(mask.data().begin(), mask.data().end(), 0.0);
+  return tape::sum(squares * mask) * Value(count > 0 ? 1 / count : 0);
+}
+
+mechanisms::GoldenReport check(const TensorFile& golden, DType dtype) {
+  const mechanisms::GoldenMetadata metadata(golden);
+  const auto inputs = mechanisms::tape_inputs(golden);
+  const auto in = [&](const char* name) {
+    mechanisms::golden_tensor(golden, name);
+    return inputs.at(name);
+  };
+  const std::string kind = metadata.text("kind", "imf");
+  mechanisms::TapeValues outputs;
+  if (kind == "imf") {
+    const Value attention = in("in.attention"), tokens = in("in.kind");
+    outputs = {{"imf_layer", flow(attention, tokens, Flow::layer)},
+               {"imf_residual", flow(attention, tokens, Flow::residual)},
+               {"imf_rollout", flow(attention, tokens, Flow::rollout)},
+               {"imf_head", flow_of_heads(attention, tokens)},
+               {"chance", chance(tokens)}};
+  } else if (kind == "mfr") {
+    const Value mask = feature_mask(in("in.visual_attention"), in("in.picked"), metadata.integer("top_k", 1));
+    outputs = {{"mask", mask}, {"loss", tape::reshape(feature_loss(in("in.prediction"), in("in.feature"), mask), {1})}};
+  } else {
+    throw DataError("", 0, 0, "metadata 'kind' has the unknown value '" + kind + "', expected imf or mfr");
+  }
+  // The recorded gradient of a feature loss is that of the loss itself.
+  TensorFile with_cotangent = golden;
+  if (kind == "mfr" && !golden.tensors.contains("cot.loss")) {
+    Tensor one(DType::f64, {1});
+    one.set(0, 1);
+    with_cotangent.tensors.emplace("cot.loss", one);
+  }
+  mechanisms::GoldenReport report;
+  report.results.push_back(mechanisms::compare_tape(
+      with_cotangent, inputs, outputs, 1e-10, dtype == DType::f64 ? "reference" : "reference (runs in f64 only)"));
+  return report;
+}
+
+const Analysis& analysis() {
+  static const Analysis value = [] {
+    Analysis own;
+    own.name = "imf";
+    own.title = "Inter-modality flow";
+    own.summary = "how much attention crosses between language and vision, per layer";
+    own.bibtex = R"(@inproceedings{xue2021probing,
+  title     = {Probing Inter-modality: Visual Parsing with Self-Attention for Vision-Language Pre-training},
+  author    = {Xue, Hongwei and Huang, Yupan and Liu, Bei and Peng, Houwen and Fu, Jianlong and Li, Houqiang and
+               Luo, Jiebo},
+  booktitle = {Advances in Neural Information Processing Systems},
+  year      = {2021},
+  note      = {arXiv:2106.13488}
+})";
+    own.golden = {{"imf", check}};
+    own.on_file = on_file;
+    return own;
+  }();
+  return value;
+}
+
+}  // namespace saddle::analysis::imf
