@@ -74,8 +74,8 @@ Result on_file(const std::string& file, Options& options) {
       "The share of attention that crosses between language and vision, layer by layer, beside the share that uniform "
       "attention would have. Well above chance the modalities read each other; near 0 they run side by side.";
   const Index B = attention.size(0), L = attention.size(1);
-  const double level =
-      std::accumulate(chance(kind).data().begin(), chance(kind).data().end(), 0.0) / static_cast<double>(B);
+  const Value levels = chance(kind);
+  const double level = std::accumulate(levels.data().begin(), levels.data().end(), 0.0) / static_cast<double>(B);
   Table table{"Layers", {"flow", "layer", "IMF", "language reads vision", "vision reads language", "chance"}, {}};
   Chart chart{"Inter-modality flow", "layer", "share that crosses", {}, false};
   Json flows = Json::object();
