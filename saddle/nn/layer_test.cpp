@@ -151,7 +151,7 @@ TEST_P(LayerOfMechanism, RunsInFloat) {
     r.module->to(torch::kFloat32);
     const Tensor y = r.module->forward(r.x.to(torch::kFloat32), r.mask);
     EXPECT_EQ(y.scalar_type(), torch::kFloat32);
-    expect_near(numbers(y), numbers(expected), GetParam()->name == "spiking" ? 1.0 : 1e-4, "y");
+    expect_near(numbers(y), numbers(expected), 1e-4, "y");
   }
 }
 
