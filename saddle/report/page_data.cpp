@@ -86,6 +86,14 @@ std::size_t sample_count(const std::map<std::size_t, Json>& inspects, Index aske
   return count;
 }
 
+// A mechanism without weights has no maps to show in its layer.
+bool has_maps(const Json& inspect) {
+  for (const Json& sample : inspect["samples"])
+    for (const Json& layer : sample["layers"])
+      if (layer["heads"].empty()) return false;
+  return !inspect["samples"].empty();
+}
+
 // Run -> what is shown of its samples: of every data set and label the first run that has any.
 std::map<std::size_t, Json> inspected(const std::vector<Run>& runs, const std::vector<std::string>& labels,
                                       Index asked) {
@@ -94,7 +102,7 @@ std::map<std::size_t, Json> inspected(const std::vector<Run>& runs, const std::v
   for (std::size_t r = 0; r < runs.size(); ++r) {
     if (runs[r].inspect == "null") continue;
     Json inspect = Json::parse(runs[r].inspect);
-    if (!inspect["samples"].empty() && seen.insert({runs[r].data, labels[r]}).second) inspects[r] = std::move(inspect);
+    if (has_maps(inspect) && seen.insert({runs[r].data, labels[r]}).second) inspects[r] = std::move(inspect);
   }
   const std::size_t count = sample_count(inspects, asked);
   for (auto& [run, inspect] : inspects) {

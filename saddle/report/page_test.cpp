@@ -1,10 +1,13 @@
 // The page: whole, safe against what stands in the data, of bounded size.
 #include <gmock/gmock.h>
 
+#include <fstream>
+
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "saddle/base/error.hpp"
+#include "saddle/io/atomic_file.hpp"
 #include "saddle/report/checked_json_internal.hpp"
 #include "saddle/report/fabricated_test.hpp"
 #include "saddle/report/report.hpp"
@@ -129,6 +132,17 @@ TEST_F(Page, ASeedCountsOnce) {
   const Json document = data();
   for (const Json& run : document["runs"]) labels.push_back(run["label"]);
   EXPECT_THAT(labels, testing::UnorderedElementsAre(testing::EndsWith("/a]"), testing::EndsWith("/b]"), "softmax"));
+}
+
+// A layer of its own, such as cat, has no weights to draw.
+TEST_F(Page, NoMapsWhereALayerHasNone) {
+  add("a", small("softmax", 0));
+  EXPECT_FALSE(data()["runs"][0]["inspect"].is_null());
+  const auto file = scratch_.path() / "a" / "inspect.json";
+  Json inspect = Json::parse(std::ifstream(file));
+  for (Json& sample : inspect["samples"]) sample["layers"][0]["heads"] = Json::array();
+  io::write_atomically(file, inspect.dump());
+  EXPECT_TRUE(data()["runs"][0]["inspect"].is_null());
 }
 
 TEST_F(Page, MapsOfOneSeedAndNoMoreThanFit) {
