@@ -58,7 +58,7 @@ function runsSection(body) {
 function derivationsSection(body) {
   body.append(el(
       'p', {},
-      'Each attention follows from a primal problem of support vector regression; the last step of a derivation is a ' +
+      'A declared attention follows from a primal problem of support vector regression; the last step of a derivation is a ' +
           'certificate, computed on small random data.'));
   body.append(document.getElementById('derivations-text').content);
 }
