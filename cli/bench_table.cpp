@@ -116,8 +116,9 @@ std::string rows_text(const bench::Report& report, bool verbose) {
 
 std::string models_text(const bench::Report& report) {
   if (report.models.empty()) return "";
-  Table table({"work", "shape", "type", "thr", "ours", "torch", "ratio", "as installed", "memory", "of torch", "error"},
-              "lllrrrrrrrr");
+  Table table({"work", "shape", "type", "thr", "ours", "torch", "ratio", "spinning", "as installed", "memory",
+               "of torch", "error"},
+              "lllrrrrrrrrr");
   const auto time = [](const bench::SideResult& side) { return side.timing ? seconds_text(side.timing->best) : "-"; };
   const auto ratio = [](const std::optional<double>& value) { return value ? fmt::format("{:.2f}x", *value) : "-"; };
   const auto memory = [](double bytes) { return bytes >= 0 ? bytes_text(bytes) : "-"; };
@@ -127,7 +128,8 @@ std::string models_text(const bench::Report& report) {
     const bool compared = result.unmeasured.empty() && result.own.reason.empty();
     table.add({result.entry.work, bench::shape_text(row), std::string(to_string(row.dtype)),
                std::to_string(row.threads), time(result.own), time(result.torch), ratio(result.ratio(result.torch)),
-               ratio(result.ratio(result.as_installed)), memory(result.own.memory), memory(result.torch_memory()),
+               ratio(result.ratio(result.spinning)), ratio(result.ratio(result.as_installed)),
+               memory(result.own.memory), memory(result.torch_memory()),
                !result.check.passed ? red(fmt::format("wrong: {} above {}", error, error_text(result.check.tolerance)))
                : compared           ? error
                                     : "-"});
@@ -137,12 +139,15 @@ std::string models_text(const bench::Report& report) {
       table.note(red("our side failed: " + result.own.reason));
     } else if (!result.as_installed.reason.empty()) {
       table.note("torch as installed: not measured, " + result.as_installed.reason);
+    } else if (!result.spinning.reason.empty()) {
+      table.note("torch with spinning threads: not measured, " + result.spinning.reason);
     }
   }
   return table.text() +
          wrap(
              "shape: B, tokens, width, heads, layers; times: minimum of one training step over interleaved rounds; "
-             "ratios: time of torch over ours; memory: peak of the first step; error: largest difference of the "
+             "ratios: time of torch over ours, tuned, tuned with threads that never sleep (bf16), and as installed; "
+             "memory: peak of the first step; error: largest difference of the "
              "gradients of the first step and the losses of three, relative",
              0);
 }

@@ -101,7 +101,8 @@ std::string models_table(const Report& report) {
       "<h2>Training steps</h2><p>B, tokens, width, heads, layers. Both sides took the same steps from the same weights "
       "first: error is the largest difference of gradients and losses. Memory is the peak of the first step.</p>"
       "<div class=\"scroll\"><table><tr><th class=\"l\">work</th><th class=\"l\">shape</th><th class=\"l\">type</th>"
-      "<th>threads</th><th>ours</th><th>torch</th><th>torch over ours</th><th>as installed</th><th>memory</th>"
+      "<th>threads</th><th>ours</th><th>torch</th><th>torch over ours</th><th>spinning</th><th>as "
+      "installed</th><th>memory</th>"
       "<th>of torch</th><th>error</th></tr>";
   const auto time = [](const SideResult& side) { return side.timing ? time_text(side.timing->best) : "-"; };
   const auto ratio = [](const std::optional<double>& value) { return value ? fmt::format("{:.2f}x", *value) : "-"; };
@@ -110,10 +111,11 @@ std::string models_table(const Report& report) {
     const ModelRow& row = result.entry.row;
     html += fmt::format(
         "<tr><td class=\"l\">{}</td><td class=\"l\">{}</td><td class=\"l\">{}</td><td>{}</td><td>{}</td><td>{}</td>"
-        "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"{}\">{}</td></tr>",
+        "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"{}\">{}</td></tr>",
         escaped(result.entry.work), shape_text(row), saddle::to_string(row.dtype), row.threads, time(result.own),
-        time(result.torch), ratio(result.ratio(result.torch)), ratio(result.ratio(result.as_installed)),
-        memory(result.own.memory), memory(result.torch_memory()), result.red ? "bad" : "good",
+        time(result.torch), ratio(result.ratio(result.torch)), ratio(result.ratio(result.spinning)),
+        ratio(result.ratio(result.as_installed)), memory(result.own.memory), memory(result.torch_memory()),
+        result.red ? "bad" : "good",
         !result.unmeasured.empty() ? escaped(result.unmeasured) : fmt::format("{:.1e}", result.check.error));
   }
   return html + "</table></div>";

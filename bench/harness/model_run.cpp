@@ -17,12 +17,17 @@ constexpr double set_up_time = 300;  // seconds for the first steps
 // Sums in another order, and in bf16 roundings at other places, through all layers and back.
 double tolerance_of(DType dtype) { return dtype == DType::bf16 ? 5e-2 : 1e-4; }
 
-// Threads of tuned torch in bf16 spin longest.
-Manners manners_of(Side side, DType dtype) {
+Manners manners_of(Side side) {
   if (side == Side::torch_as_installed) return as_installed_manners;
   Manners manners;
-  if (side == Side::torch && dtype == DType::bf16) manners.settling = 0.1;
+  if (side == Side::torch_spinning) manners.settling = 0.1;
   return manners;
+}
+
+const char* name_of(Side side) {
+  return side == Side::torch_spinning       ? "torch with spinning threads"
+         : side == Side::torch_as_installed ? "torch as installed"
+                                            : "torch";
 }
 
 Json set_up(Child& child, const ModelRow& row, const SharedFolder& folder) {
@@ -49,6 +54,7 @@ class ModelRun {
 
   void run() {
     if (!join_own() || !join_torch(Side::torch, result_.torch)) return;
+    if (result_.entry.row.dtype == DType::bf16) join_torch(Side::torch_spinning, result_.spinning);
     join_torch(Side::torch_as_installed, result_.as_installed);
     if (result_.red) return;
     options_.progress("timing " + to_string(result_.entry.row));
@@ -58,7 +64,7 @@ class ModelRun {
  private:
   void take_seat(Side side, std::shared_ptr<Child> child, SideResult& to) {
     Seat seat;
-    seat.contender = std::make_unique<RemoteContender>(std::move(child), manners_of(side, result_.entry.row.dtype));
+    seat.contender = std::make_unique<RemoteContender>(std::move(child), manners_of(side));
     seat.done = [&to](const Timing& timing) { to.timing = timing; };
     seat.failed = [this, side, &to](const std::string& reason) {
       to.reason = reason;
@@ -92,8 +98,7 @@ class ModelRun {
   // Without torch there is nothing to compare our steps with.
   bool join_torch(Side side, SideResult& to) {
     const ModelRow& row = result_.entry.row;
-    options_.progress(
-        fmt::format("setting up torch{} for {}", side == Side::torch ? "" : " as installed", to_string(row)));
+    options_.progress(fmt::format("setting up {} for {}", name_of(side), to_string(row)));
     try {
       std::shared_ptr<Child> child = start_(side, row);
       const Json answer = set_up(*child, row, folder_);
@@ -148,8 +153,10 @@ std::optional<double> ModelResult::ratio(const SideResult& peer) const {
 }
 
 double ModelResult::torch_memory() const {
-  return torch.memory >= 0 && as_installed.memory >= 0 ? std::min(torch.memory, as_installed.memory)
-                                                       : std::max(torch.memory, as_installed.memory);
+  double least = -1;
+  for (const SideResult* side : {&torch, &spinning, &as_installed})
+    if (side->memory >= 0 && (least < 0 || side->memory < least)) least = side->memory;
+  return least;
 }
 
 bool ModelResult::passed() const {

@@ -5,8 +5,9 @@
 
 namespace saddle::bench {
 
-// torch: tuned for speed; torch_as_installed: only its number of threads is set.
-enum class Side { own, torch, torch_as_installed };
+// torch: tuned, its threads sleep when they wait; torch_spinning: tuned, they never do, in bf16 only;
+// torch_as_installed: only the number of threads is set.
+enum class Side { own, torch, torch_spinning, torch_as_installed };
 
 struct SideResult {
   std::optional<Timing> timing;  // of one step; none when the check is red
@@ -19,12 +20,12 @@ struct ModelResult {
   Check check;             // gradients of the first step and losses of three, against those of torch
   bool red = false;        // the check is, or our side failed
   std::string unmeasured;  // what is absent here; empty: nothing
-  SideResult own, torch, as_installed;
+  SideResult own, torch, spinning, as_installed;
   std::vector<BarResult> bars;
 
   // Time of torch over ours; none when one of them is missing.
   std::optional<double> ratio(const SideResult& peer) const;
-  // The smaller one of both settings: those that are faster keep more. -1: not known.
+  // The smallest one of all settings: those that are faster keep more. -1: not known.
   double torch_memory() const;
   bool passed() const;
 };

@@ -126,11 +126,12 @@ std::shared_ptr<Child> start_side(Side side, const ModelRow& row) {
       throw IoError("saddle-training-contender was not built: it needs the torch layer (SADDLE_TORCH=ON)");
     return std::make_shared<Child>(std::vector<std::string>{program.string()}, sleeping(row.threads));
   }
-  Environment environment = side == Side::torch ? tuned(row.threads) : threads_only(row.threads);
+  Environment environment = side == Side::torch_as_installed ? threads_only(row.threads) : tuned(row.threads);
   if (bf16) preload_palette(environment);
-  // What is best for torch: in bf16 all of its work is in one pool, which must not sleep between operations; in f32
-  // OpenBLAS has a pool of its own, which must not wait for threads of the other that spin.
-  if (side == Side::torch) environment["GOMP_SPINCOUNT"] = bf16 ? "1000000" : "10000";
+  // In f32 OpenBLAS has a pool of its own, which must not wait for threads of the other that spin long; in bf16 all
+  // work is in one pool, which is faster, and keeps a core from everybody else, when it never sleeps.
+  if (side == Side::torch && !bf16) environment["GOMP_SPINCOUNT"] = "10000";
+  if (side == Side::torch_spinning) environment["GOMP_SPINCOUNT"] = "1000000";
   return std::make_shared<Child>(std::vector<std::string>{python(), "-c", std::string(training_peer_text())},
                                  environment);
 }

@@ -93,8 +93,10 @@ Json to_json(const ModelResult& result) {
             {"memory", memory_json(result.own.memory)}};
   if (!result.own.timing) json["reason"] = result.unmeasured.empty() ? result.own.reason : result.unmeasured;
   json["peers"] = Json::array();
-  for (const auto& [side, is_tuned] : {std::pair{&result.torch, true}, {&result.as_installed, false}}) {
-    Json one{{"name", "torch"},
+  for (const SideResult* side : {&result.torch, &result.spinning, &result.as_installed}) {
+    if (side == &result.spinning && result.entry.row.dtype != DType::bf16) continue;
+    const bool is_tuned = side != &result.as_installed;
+    Json one{{"name", side == &result.spinning ? "torch spinning" : "torch"},
              {"tuned", is_tuned},
              {"seconds", to_json(side->timing)},
              {"memory", memory_json(side->memory)}};
