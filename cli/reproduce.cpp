@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -10,11 +9,9 @@
 
 #include "argument.hpp"
 #include "command.hpp"
-#include "compare_plan.hpp"
-#include "compare_train.hpp"
 #include "output.hpp"
+#include "reproduce_runs.hpp"
 #include "saddle/base/error.hpp"
-#include "saddle/base/parallel.hpp"
 #include "saddle/base/text.hpp"
 #include "saddle/data/find.hpp"
 #include "saddle/eval/baseline.hpp"
@@ -30,7 +27,6 @@ namespace saddle::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 using experiment::Experiment;
 using experiment::Part;
 using experiment::Results;
@@ -39,7 +35,7 @@ struct ReproduceOptions {
   std::string name, out = "reproduced", published = "docs/results", seeds, budget;
   std::vector<std::string> parts, data, attentions, protocols;
   Index jobs = 1;
-  bool publish = false, no_train = false;
+  bool publish = false, no_train = false, extend = false;
 };
 
 // 90s, 30m, 2h, or seconds.
@@ -102,126 +98,6 @@ Experiment chosen_part_of(const ReproduceOptions& options) {
   });
   return experiment;
 }
-
-std::vector<Index> seeds_of(const ReproduceOptions& options, const Part& part) {
-  if (!options.seeds.empty()) return parse_seeds(options.seeds);
-  std::vector<Index> seeds;
-  for (Index seed = 0; seed < part.seeds; ++seed) seeds.push_back(seed);
-  return seeds;
-}
-
-Plan empty_plan(const ReproduceOptions& options, const Part& part, const std::string& protocol) {
-  std::vector<std::string> words{"--protocol", protocol};
-  const auto add = [&](const experiment::Settings& settings) {
-    for (const auto& [key, value] : settings) words.insert(words.end(), {"--set", fmt::format("{}={}", key, value)});
-  };
-  add(part.settings);
-  if (protocol == "paper") add(part.paper_settings);
-  return {{}, words, fs::path(options.out) / (part.folder + "-" + protocol)};
-}
-
-void add_cell(Plan& plan, const std::string& data, const std::string& attention, Index seed) {
-  const Cell cell{data, attention, seed, plan.folder / file_name(data) / file_name(attention) / std::to_string(seed)};
-  if (std::ranges::none_of(plan.cells, [&](const Cell& other) { return other.folder == cell.folder; }))
-    plan.cells.push_back(cell);
-}
-
-// The attention whose option is chosen; empty when there is nothing to choose.
-std::string open_attention(const Part& part) {
-  for (const std::string& attention : part.attentions)
-    if (attention.find('*') != std::string::npos) return attention;
-  return "";
-}
-
-// One experiment being done: trains, and gathers what is finished.
-class Reproduction {
- public:
-  Reproduction(const ReproduceOptions& options, bool quiet) : options_(options), quiet_(quiet) {
-    if (!options.budget.empty()) seconds_ = seconds_of(options.budget);
-  }
-
-  Results fresh;
-  int signal = 0;
-  bool late = false;
-  std::vector<std::string> failed;
-
-  void run(const Part& part) {
-    const std::map<std::string, std::string> values = choose(part);
-    for (const std::string& protocol : part.protocols) {
-      Plan plan = empty_plan(options_, part, protocol);
-      for (const Index seed : seeds_of(options_, part))
-        for (const std::string& data : part.data)
-          for (const std::string& attention : part.attentions) {
-            const auto value = values.find(data);
-            if (attention.find('*') == std::string::npos) {
-              add_cell(plan, data, attention, seed);
-            } else if (value != values.end()) {
-              add_cell(plan, data, experiment::with_choice(attention, value->second), seed);
-            }
-          }
-      train(plan);
-      for (const Cell& cell : plan.cells)
-        if (cell.finished())
-          fresh.records.push_back(experiment::read_record(cell.folder, part.name, cell.data, cell.attention));
-    }
-  }
-
- private:
-  // Per data set the value with the best validation accuracy; ties by loss, then the first.
-  std::map<std::string, std::string> choose(const Part& part) {
-    std::map<std::string, std::string> values;
-    const std::string open = open_attention(part);
-    if (open.empty()) return values;
-    const Index seed = seeds_of(options_, part).front();
-    Plan plan = empty_plan(options_, part, "honest");
-    for (const std::string& data : part.data)
-      for (const std::string& value : part.choices) add_cell(plan, data, experiment::with_choice(open, value), seed);
-    train(plan);
-    for (const std::string& data : part.data) {
-      std::vector<experiment::Choice> offers;
-      for (const std::string& value : part.choices)
-        for (const Cell& cell : plan.cells)
-          if (cell.data == data && cell.attention == experiment::with_choice(open, value) && cell.finished()) {
-            const experiment::Record record = experiment::read_record(cell.folder, part.name, data, cell.attention);
-            offers.push_back({part.name, data, value, record.validation.value(), record.validation_loss.value()});
-          }
-      if (offers.size() != part.choices.size()) continue;
-      auto best = std::ranges::min_element(offers, [](const auto& a, const auto& b) {
-        return std::pair(-a.validation, a.validation_loss) < std::pair(-b.validation, b.validation_loss);
-      });
-      best->chosen = true;
-      values[data] = best->value;
-      fresh.choices.insert(fresh.choices.end(), offers.begin(), offers.end());
-    }
-    return values;
-  }
-
-  void train(const Plan& plan) {
-    if (options_.no_train || signal != 0 || late || std::ranges::all_of(plan.cells, &Cell::finished)) return;
-    const PlanLock lock(plan);
-    TrainOptions how{trainer(), static_cast<int>(options_.jobs), 1, quiet_};
-    how.threads = std::max(1, threads() / how.jobs);
-    if (seconds_ > 0) {
-      how.seconds = seconds_ - std::chrono::duration<double>(Clock::now() - begin_).count();
-      if (how.seconds <= 0) {
-        late = true;
-        return;
-      }
-    }
-    const TrainResult result = train_cells(plan, how);
-    signal = result.signal;
-    late = result.late;
-    for (std::size_t i = 0; i < plan.cells.size(); ++i)
-      if (result.outcomes[i].state == CellState::failed)
-        failed.push_back(fmt::format("{}: {}\n    log: {}", plan.cells[i].name(), result.outcomes[i].problem,
-                                     plan.cells[i].log().string()));
-  }
-
-  const ReproduceOptions& options_;
-  bool quiet_;
-  double seconds_ = 0;
-  Clock::time_point begin_ = Clock::now();
-};
 
 // What simple methods reach, where it is not known yet.
 void add_floors(const Experiment& experiment, const Results& known, Results& fresh, bool quiet) {
@@ -332,8 +208,10 @@ int reproduce(const ReproduceOptions& options, const Context& context) {
                               run::duration_text(extent.whole), run::duration_text(extent.seconds), extent.seeds,
                               extent.seeds == 1 ? "" : "s", 100 * extent.epochs, options.budget));
   }
-  Reproduction work(options, context.quiet);
-  for (const Part& part : experiment.parts) work.run(part);
+  ExperimentRuns work({options.out, options.extend ? options.published : "", options.seeds,
+                       options.budget.empty() ? 0 : seconds_of(options.budget), options.jobs, !options.no_train,
+                       context.quiet});
+  for (const Part& part : experiment.parts) work.run(whole.name, part);
   if (work.fresh.records.empty() && work.failed.empty() && work.signal == 0 && !work.late)
     throw InvalidArgument("there is no finished run", "leave out --no-train to train");
   work.fresh.experiment = whole.name;
@@ -391,7 +269,8 @@ Command reproduce_command() {
        {"--jobs", "COUNT", "runs at the same time, which share the threads; default 1", &o->jobs},
        {"--no-train", "", "only make the page of the runs that are finished", &o->no_train},
        {"--published", "FOLDER", "committed results to compare with; default docs/results", &o->published},
-       {"--publish", "", "add what was found to the committed results", &o->publish}},
+       {"--publish", "", "add what was found to the committed results", &o->publish},
+       {"--extend", "", "count the runs of committed results as done: train only what they lack", &o->extend}},
       [o](const Context& context) { return reproduce(*o, context); }};
 }
 

@@ -55,6 +55,29 @@ TEST_F(Reproduce, FromAFileToItsPage) {
   EXPECT_NEAR(sample["cells"][0]["published"], sample["cells"][0]["accuracy"].get<double>(), 1e-5);
 }
 
+TEST_F(Reproduce, CommittedResultsAreExtended) {
+  ASSERT_EQ(sh("saddle reproduce mine.toml --out r --seeds 0 --published committed --publish").code, 0);
+  ASSERT_EQ(nlohmann::json::parse(file("committed/mine.json"))["runs"].size(), 4U);
+  fs::remove_all(folder / "work/r");  // as on another machine
+  // Nothing is left to train for the first seed, not even to choose a value.
+  const Result done = sh("saddle reproduce mine.toml --out r --seeds 0 --published committed --extend");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_FALSE(fs::exists(folder / "work/r/mine"));
+  EXPECT_EQ(nlohmann::json::parse(file("r/results/mine.json"))["choices"].size(), 2U);
+  ASSERT_EQ(sh("saddle reproduce mine.toml --out r --published committed --extend --publish").code, 0);
+  EXPECT_EQ(nlohmann::json::parse(file("committed/mine.json"))["runs"].size(), 8U);
+  EXPECT_TRUE(fs::exists(folder / "work/r/mine/p-paper"));
+  EXPECT_EQ(sh("find r/mine -path '*/0/result.json'").out, "");  // the first seed was not trained again
+
+  // Another experiment of the same runs takes them, too.
+  write_file(folder / "work/other.toml",
+             "title = \"Other\"\nquestion = \"Which?\"\nsections = [\"distance\"]\n"
+             "[[part]]\nof = \"mine.toml/p\"\nname = \"q\"\n");
+  const auto other = json("saddle reproduce other.toml --out s --published committed --extend --no-train --json");
+  ASSERT_EQ(other["cells"].size(), 4U);
+  for (const auto& cell : other["cells"]) EXPECT_EQ(cell["part"], "q");
+}
+
 TEST_F(Reproduce, ABudgetCutsSeedsAndEpochsAndSaysSo) {
   ASSERT_EQ(sh("saddle reproduce mine.toml --out r").code, 0);
   // As if every run had taken 1000 s: three of them, 1300 s each with what goes around training, do not fit.
