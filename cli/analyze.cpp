@@ -2,7 +2,10 @@
 #include "analyze.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +15,7 @@
 #include "output.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
+#include "saddle/data/contents.hpp"
 #include "saddle/io/atomic_file.hpp"
 #include "saddle/io/safetensors_stream.hpp"
 #include "training.hpp"
@@ -30,7 +34,8 @@ int list_analyses(const Context& context) {
                       {"title", each->title},
                       {"summary", each->summary},
                       {"models", each->on_model != nullptr},
-                      {"files", each->on_file != nullptr}});
+                      {"files", each->takes_files()},
+                      {"example", each->example != nullptr}});
     print_json("saddle.analyses/1", {{"analyses", list}});
     return Exit::ok;
   }
@@ -38,7 +43,7 @@ int list_analyses(const Context& context) {
   for (const analysis::Analysis* each : analysis::all()) {
     std::vector<std::string> takes;
     if (each->on_model) takes.emplace_back("models");
-    if (each->on_file) takes.emplace_back("files");
+    if (each->takes_files()) takes.emplace_back("files");
     table.add({each->name, takes.empty() ? "library only" : join(takes), each->summary});
   }
   print(table.text());
@@ -53,31 +58,76 @@ int show_page(const analysis::Analysis& analysis, const Context& context) {
   return Exit::ok;
 }
 
-// The folder of a run, or weights that say which model they belong to.
+// A file of the same name without .gz, for as long as this lives.
+class Unpacked {
+ public:
+  explicit Unpacked(const fs::path& packed) {
+    std::string name = (fs::temp_directory_path() / "saddle-analyze-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw IoError("cannot make a temporary folder to unpack " + packed.string());
+    folder_ = name;
+    const data::ContentsPtr contents = data::read_contents(packed.string(), Index{1} << 30);
+    path_ = folder_ / packed.filename().stem();
+    io::write_atomically(path_, std::string(contents->bytes()));
+  }
+  ~Unpacked() {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+  Unpacked(const Unpacked&) = delete;
+  Unpacked& operator=(const Unpacked&) = delete;
+  std::string path() const { return path_.string(); }
+
+ private:
+  fs::path folder_, path_;
+};
+
+int analyze(const AnalyzeArguments& arguments, const Context& context) {
+  if (arguments.name.empty()) return list_analyses(context);
+  const analysis::Analysis& analysis = analysis::find(arguments.name);
+  if (arguments.example) {
+    if (!arguments.inputs.empty()) throw InvalidArgument("--example takes no input", "leave one of them out");
+    if (!analysis.example)
+      throw NotSupported(fmt::format("'{}' has no example of its own", analysis.name), {},
+                         "give the folder of a run, or a file that its page names");
+    analysis::Options options(analysis_options(arguments));
+    return print_analysis(analysis, "example", analysis.example(options), arguments.html, context);
+  }
+  if (arguments.inputs.empty()) return show_page(analysis, context);
+  std::vector<std::pair<std::string, analysis::Result>> results;
+  for (const std::string& input : arguments.inputs)
+    if (is_model(input)) {
+      if (!analysis.on_model)
+        throw NotSupported(fmt::format("'{}' does not look into models", analysis.name), {},
+                           fmt::format("saddle analyze {} shows what it takes", analysis.name));
+      return run_analyze(arguments, context);
+    }
+  for (const std::string& input : arguments.inputs) {
+    analysis::Options options(analysis_options(arguments));
+    results.emplace_back(input, analyze_plain_file(analysis, input, options));
+  }
+  return print_analysis(analysis, join(arguments.inputs), analysis::beside(results), arguments.html, context);
+}
+
+}  // namespace
+
 bool is_model(const std::string& input) {
   if (fs::is_directory(input)) return fs::exists(fs::path(input) / "checkpoints");
   return input.ends_with(".safetensors") && fs::exists(input) &&
          io::SafetensorsReader(input).metadata().contains("saddle");
 }
 
-int analyze(const AnalyzeArguments& arguments, const Context& context) {
-  if (arguments.name.empty()) return list_analyses(context);
-  const analysis::Analysis& analysis = analysis::find(arguments.name);
-  if (arguments.input.empty()) return show_page(analysis, context);
-  if (is_model(arguments.input)) {
-    if (!analysis.on_model)
-      throw NotSupported(fmt::format("'{}' does not look into models", analysis.name), {},
-                         fmt::format("saddle analyze {} shows what it takes", analysis.name));
-    return run_analyze(arguments, context);
-  }
-  if (!analysis.on_file)
-    throw InvalidArgument(fmt::format("'{}' looks into trained models, and {} is none", analysis.name, arguments.input),
-                          "give the folder of a run");
-  analysis::Options options(analysis_options(arguments));
-  return print_analysis(analysis, arguments.input, analysis.on_file(arguments.input, options), arguments.html, context);
+analysis::Result analyze_plain_file(const analysis::Analysis& analysis, const std::string& file,
+                                    analysis::Options& options) {
+  if (!analysis.takes_files()) throw InvalidArgument(fmt::format("'{}' takes no files", analysis.name));
+  if (!file.ends_with(".gz")) return analysis::analyze_file(analysis, file, options);
+  const Unpacked unpacked(file);
+  analysis::Result result = analysis::analyze_file(analysis, unpacked.path(), options);
+  // The result names the file that was given.
+  for (std::size_t at = result.json.find(unpacked.path()); at != std::string::npos;
+       at = result.json.find(unpacked.path(), at + file.size()))
+    result.json.replace(at, unpacked.path().size(), file);
+  return result;
 }
-
-}  // namespace
 
 std::map<std::string, std::string> analysis_options(const AnalyzeArguments& arguments) {
   std::map<std::string, std::string> options;
@@ -98,10 +148,13 @@ int print_analysis(const analysis::Analysis& analysis, const std::string& input,
     for (const auto& [name, contents] : result.files) io::write_atomically(folder / name, contents);
   }
   if (context.json) {
+    Json figures = Json::object();
+    for (const auto& [name, value] : result.figures) figures[name] = std::isfinite(value) ? Json(value) : Json();
     print_json("saddle.analysis/1", {{"analysis", analysis.name},
                                      {"input", input},
                                      {"about", result.about},
                                      {"findings", result.findings},
+                                     {"figures", figures},
                                      {"result", result.json.empty() ? Json() : Json::parse(result.json)}});
     return Exit::ok;
   }
@@ -124,11 +177,17 @@ Command analyze_command() {
           {{"what there is", "saddle analyze"},
            {"the page of one", "saddle analyze head_redundancy"},
            {"a trained model, with a page of plots",
-            "saddle analyze head_redundancy runs/waves --html runs/waves/heads.html"}},
+            "saddle analyze head_redundancy runs/waves --html runs/waves/heads.html"},
+           {"several beside each other", "saddle analyze head_redundancy runs/waves runs/bn"},
+           {"what a theory shows by itself", "saddle analyze rank_collapse --example"},
+           {"which steps a prediction hangs on",
+            "saddle analyze causal_discovery runs/waves --sample 3 --set explain=true --set max_calls=200"}},
           {{"name", "", "of the analysis", &a->name},
-           {"input", "", "folder of a run, file of its checkpoints, or a file that the analysis takes", &a->input},
+           {"inputs", "", "folders of runs, files of their checkpoints, or files that the analysis takes", &a->inputs},
            {"--set", "NAME=VALUE", "an option of the analysis", &a->assignments},
            {"--samples", "COUNT", "of each split that a model is shown; default 16", &a->samples},
+           {"--sample", "NUMBER", "show the model this sample of each split alone, from 0", &a->sample},
+           {"--example", "", "what the analysis has to show without any input", &a->example},
            {"--data", "NAME", "another data set than the one the model was trained on", &a->data},
            {"--data-dir", "FOLDER", "where data sets are looked for first", &a->folder},
            {"--html", "FILE", "write a page with plots, and other files beside it", &a->html}},

@@ -10,6 +10,12 @@ namespace saddle::cli {
 // One page of HTML that needs nothing else: sentences, curves, maps, tables.
 std::string analysis_page(const analysis::Analysis& analysis, const std::string& input, const analysis::Result& result);
 
+// The folder of a run, or weights that say which model they belong to.
+bool is_model(const std::string& input);
+// A file that is no model, unpacked first if it is gzip.
+analysis::Result analyze_plain_file(const analysis::Analysis& analysis, const std::string& file,
+                                    analysis::Options& options);
+
 // The result to the terminal or as JSON, the page and other files to where they are wanted.
 struct Context;
 int print_analysis(const analysis::Analysis& analysis, const std::string& input, const analysis::Result& result,

@@ -56,7 +56,7 @@ std::vector<std::string> pieces(const std::vector<std::string>& values, const st
 
 // The rows named by options: every combination.
 bench::Suite suite_of_options(const BenchOptions& options) {
-  bench::Suite suite{"command line", "", {}, {}};
+  bench::Suite suite{"command line", "", {}, {}, {}};
   const auto attentions = options.attention.empty() ? std::vector<std::string>{"softmax"} : options.attention;
   const auto shapes = options.shape.empty() ? std::vector<std::string>{"1,8,1024,64"} : options.shape;
   for (const std::string& shape : shapes) {
@@ -104,6 +104,7 @@ bench::Suite chosen_suite(const BenchOptions& options) {
   }
   for (bench::Entry& entry : suite.entries) entry.peers = peers;
   for (bench::ModelEntry& model : suite.models) model.peers = peers;
+  for (bench::GraphEntry& graph : suite.graphs) graph.peers = peers;
   return suite;
 }
 
@@ -171,7 +172,7 @@ int list_suites(const Context& context) {
   Table table({"suite", "rows", "summary"}, "lrl");
   for (const auto& [name, text] : bench::builtin_suites()) {
     const bench::Suite suite = bench::parse_suite(text, name, threads());
-    const std::size_t rows = suite.entries.size() + suite.models.size();
+    const std::size_t rows = suite.size();
     table.add({name, std::to_string(rows), suite.summary});
     suites.push_back({{"name", name}, {"rows", rows}, {"summary", suite.summary}});
   }
@@ -204,10 +205,8 @@ int calibrate(const BenchOptions& options, const Context& context) {
 
 // Mechanisms of the layer level have projections of their own, so everything is measured with them.
 int run_layers(const BenchOptions& options, const Context& context) {
-  const std::pair<const char*, bool> without[] = {{"--layout", !options.layout.empty()},
-                                                  {"--peers", !options.peers.empty()},
-                                                  {"--base", !options.base.empty()},
-                                                  {"--html", !options.html.empty()}};
+  const std::pair<const char*, bool> without[] = {
+      {"--layout", !options.layout.empty()}, {"--peers", !options.peers.empty()}, {"--base", !options.base.empty()}};
   for (const auto& [name, given] : without)
     if (given)
       throw InvalidArgument(fmt::format("{} makes no use of {}", "a bench of whole layers", name),
@@ -222,17 +221,19 @@ int run_layers(const BenchOptions& options, const Context& context) {
   for (const std::string& dtype : arguments.dtype) bench::parse_dtype(dtype);
   for (const std::string& pass : arguments.pass) bench::parse_pass(pass);
   arguments.seconds = options.seconds;
+  arguments.html = options.html;
+  if (!options.html.empty()) check_writable(options.html);
   return run_layer_bench(arguments, context);
 }
 
 int run_suite(const BenchOptions& options, const Context& context) {
   const bench::Suite suite = chosen_suite(options);
-  if (!options.base.empty() && !suite.models.empty())
-    throw InvalidArgument(fmt::format("--base compares attentions, suite '{}' has models", suite.name),
+  if (!options.base.empty() && suite.size() != suite.entries.size())
+    throw InvalidArgument(fmt::format("--base compares attentions, suite '{}' has models or graphs", suite.name),
                           "leave --base out");
   if (!options.html.empty()) check_writable(options.html);
   set_log_level(LogLevel::error);  // which implementation runs stands in every row
-  Progress progress(suite.entries.size() + suite.models.size(), context.quiet);
+  Progress progress(suite.size(), context.quiet);
   bench::Report report;
   report.suite = suite.name;
   report.base = options.base;
@@ -263,12 +264,17 @@ int run_suite(const BenchOptions& options, const Context& context) {
     progress.next();
     report.models.push_back(bench::run_model(model, run));
   }
+  for (const bench::GraphEntry& graph : suite.graphs) {
+    progress.next();
+    report.graphs.push_back(bench::run_graph(graph, run));
+  }
   for (bench::Result& result : report.results) bench::conclude(result, report.limits);
   if (context.json) {
     print_json("saddle.bench/1", bench::to_json(report));
   } else {
     std::string text = limits_text(report);
-    for (const std::string& part : {rows_text(report, context.verbose), models_text(report), bars_text(report)})
+    for (const std::string& part :
+         {rows_text(report, context.verbose), models_text(report), graphs_text(report), bars_text(report)})
       if (!part.empty()) text += "\n" + part;
     print(text);
   }

@@ -152,6 +152,28 @@ std::string models_text(const bench::Report& report) {
              0);
 }
 
+std::string graphs_text(const bench::Report& report) {
+  if (report.graphs.empty()) return "";
+  Table table({"work", "graph", "thr", "edges", "tests", "ours", "numpy", "ratio", "check"}, "llrrrrrrl");
+  const auto time = [](const std::optional<bench::Timing>& timing) {
+    return timing ? seconds_text(timing->best) : "-";
+  };
+  for (const bench::GraphResult& result : report.graphs) {
+    table.add({result.entry.work, to_string(result.entry.row), std::to_string(result.entry.row.threads),
+               std::to_string(result.edges), std::to_string(result.tests), time(result.own), time(result.numpy),
+               result.ratio() ? fmt::format("{:.1f}x", *result.ratio()) : "-",
+               result.red    ? red("another graph than numpy's")
+               : result.same ? "same graph, same tests"
+                             : "-"});
+    if (!result.unmeasured.empty()) table.note("skipped, " + result.unmeasured);
+  }
+  return table.text() +
+         wrap(
+             "PC with Fisher's z, stable, on a random linear model; times: minimum over interleaved rounds, without "
+             "reading and correlations; ratio: time of numpy over ours",
+             0);
+}
+
 std::string bars_text(const bench::Report& report) {
   Table table({"work", "shape", "bar", "measured", "verdict"}, "lllll");
   int reached = 0, missed = 0, unknown = 0;
@@ -172,6 +194,11 @@ std::string bars_text(const bench::Report& report) {
     for (const bench::BarResult& judged : result.bars)
       add(fmt::format("{} {}", result.entry.work, to_string(result.entry.row.dtype)),
           bench::shape_text(result.entry.row), judged, {});
+  for (const bench::GraphResult& result : report.graphs)
+    for (const bench::BarResult& judged : result.bars)
+      add(fmt::format("{}, {} thread{}", result.entry.work, result.entry.row.threads,
+                      result.entry.row.threads == 1 ? "" : "s"),
+          std::to_string(result.entry.row.variables), judged, {});
   if (reached + missed + unknown == 0) return "";
   return table.text() + fmt::format("{} reached, {} missed, {} not measured\n", reached, missed, unknown);
 }

@@ -13,6 +13,8 @@ std::string limits_text(const bench::Report& report);
 std::string rows_text(const bench::Report& report, bool verbose);
 // One line per training step; empty without any.
 std::string models_text(const bench::Report& report);
+// One line per causal graph; empty without any.
+std::string graphs_text(const bench::Report& report);
 // Bar, measured value and verdict of every row that has bars; empty without any.
 std::string bars_text(const bench::Report& report);
 

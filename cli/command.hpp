@@ -58,6 +58,7 @@ Command report_command();
 Command reproduce_command();
 Command plan_command();
 Command analyze_command();
+Command prune_command();
 Command train_command();
 Command eval_command();
 Command predict_command();

@@ -18,6 +18,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Places in figures().
+constexpr std::size_t accuracy = 0, rmse = 2;
+
 struct Entry {
   const report::Run* run;
   Json result, options;
@@ -69,16 +72,26 @@ ComparedAttention summarise(const std::string& label, const std::vector<const En
   return row;
 }
 
-// Accuracy minus that of the baseline under the same seed.
+// Score minus that of the baseline under the same seed.
 std::optional<eval::Spread> paired_difference(const std::vector<const Entry*>& entries,
-                                              const std::vector<const Entry*>& baseline) {
+                                              const std::vector<const Entry*>& baseline, const Figure& score) {
   std::vector<double> differences;
   for (const Entry* entry : entries)
     for (const Entry* other : baseline)
       if (entry->run->seed == other->run->seed)
-        differences.push_back(*value_of(entry->result, figures().front()) -
-                              *value_of(other->result, figures().front()));
+        differences.push_back(*value_of(entry->result, score) - *value_of(other->result, score));
   return differences.empty() ? std::nullopt : std::optional(eval::spread(differences));
+}
+
+// Of classes the accuracy, of numbers the error.
+std::size_t score_of(const std::vector<const Entry*>& entries, const std::string& data) {
+  const auto has = [](std::size_t figure) {
+    return [figure](const Entry* entry) { return value_of(entry->result, figures()[figure]).has_value(); };
+  };
+  for (const std::size_t figure : {accuracy, rmse})
+    if (std::all_of(entries.begin(), entries.end(), has(figure))) return figure;
+  throw InvalidArgument(fmt::format("some runs on {} predict classes, others numbers", data),
+                        "name folders with runs of one kind");
 }
 
 // What should be the same in all runs of a data set, or the comparison is of something else.
@@ -122,7 +135,7 @@ eval::Scores complete_scores(CompareResult& result) {
     std::vector<double> row;
     for (const std::string& label : result.labels)
       for (const ComparedAttention& attention : data.attentions)
-        if (attention.label == label) row.push_back(attention.figures.front()->mean);
+        if (attention.label == label) row.push_back(attention.figures[data.score]->mean);
     if (row.size() == result.labels.size()) {
       scores.push_back(std::move(row));
       result.ranked.push_back(data.data);
@@ -140,6 +153,11 @@ void add_statistics(CompareResult& result, eval::Posthoc posthoc, double alpha) 
       result.notes.emplace_back("there are no ranks: runs of two protocols are not comparable");
       return;
     }
+  for (const ComparedData& data : result.data)
+    if (data.score == rmse) {
+      result.notes.push_back(fmt::format("there are no ranks: the errors of {} have a scale of their own", data.data));
+      return;
+    }
   const eval::Scores scores = complete_scores(result);
   if (scores.size() >= 2) result.statistics = eval::compare(scores, posthoc, alpha);
 }
@@ -151,6 +169,7 @@ const std::vector<Figure>& figures() {
   static const std::vector<Figure> list{
       {"accuracy", "accuracy", Form::share, {"test", "accuracy"}},
       {"last_accuracy", "last epoch", Form::share, {"last", "accuracy"}},
+      {"rmse", "RMSE", Form::number, {"test", "rmse"}},
       {"parameters", "parameters", Form::count, {"parameters"}},
       {"multiply_adds", "mult-adds", Form::count, {"multiply_adds"}},
       {"train_samples_per_second", "train /s", Form::rate, {"train_samples_per_second"}},
@@ -196,13 +215,14 @@ CompareResult compare_runs(const std::vector<report::Run>& runs, const std::vect
         by_label[entry.run->label].push_back(&entry);
         all.push_back(&entry);
       }
-    ComparedData group{data, protocol, {}};
+    ComparedData group{data, protocol, score_of(all, data), {}};
     for (const std::string& label : result.labels) {
       const auto found = by_label.find(label);
       if (found == by_label.end()) continue;
       group.attentions.push_back(summarise(label, found->second));
       if (label != result.baseline)
-        group.attentions.back().difference = paired_difference(found->second, by_label[result.baseline]);
+        group.attentions.back().difference =
+            paired_difference(found->second, by_label[result.baseline], figures()[group.score]);
     }
     note_differences(all, data, result.notes);
     result.data.push_back(std::move(group));

@@ -19,18 +19,19 @@ struct Figure {
   // Keys that lead to it in the result of a run; what stands in a list of layers is averaged over them.
   std::vector<std::string> path;
 };
-// Accuracy at the chosen epoch is the first, at the last epoch the second.
+// Scores come first: accuracy at the chosen epoch and at the last one, and of numbers the error.
 const std::vector<Figure>& figures();
 
 struct ComparedAttention {
   std::string label;
   std::vector<Index> seeds;
   std::vector<std::optional<eval::Spread>> figures;  // as figures()
-  std::optional<eval::Spread> difference;            // of the accuracy to the baseline, over the seeds that both have
+  std::optional<eval::Spread> difference;            // of the score to the baseline, over the seeds that both have
 };
 
 struct ComparedData {
   std::string data, protocol;
+  std::size_t score;  // where it stands in figures()
   std::vector<ComparedAttention> attentions;
 };
 
@@ -45,7 +46,7 @@ struct CompareResult {
 
 // Runs that are not finished are left out, with a note. `order` are labels to show first, in this order; the baseline
 // is a label, empty for the first. Throws InvalidArgument when nothing is finished, when two runs are the same cell,
-// and for a baseline that no run has.
+// when runs on one data set predict classes and numbers, and for a baseline that no run has.
 CompareResult compare_runs(const std::vector<report::Run>& runs, const std::vector<std::string>& order,
                            const std::string& baseline, eval::Posthoc posthoc, double alpha);
 

@@ -27,6 +27,11 @@ std::string plain(const std::string& text) {
   return out;
 }
 
+// Of figures(), before those of the cost.
+constexpr std::size_t score_count = 3;
+
+bool predicts_numbers(const ComparedData& data) { return figures()[data.score].form == Figure::Form::number; }
+
 const char* protocol_text(const std::string& protocol) {
   return protocol == "paper"
              ? "protocol paper: the epoch is chosen by the accuracy on the test split, which flatters"
@@ -61,22 +66,26 @@ std::string seeds_text(const std::vector<Index>& seeds) {
 }
 
 std::string data_text(const ComparedData& data, const std::string& baseline) {
-  std::vector<std::string> header{"attention", "n", "accuracy %", "last epoch %", "difference"};
-  std::string alignment = "lrrrr";
-  for (std::size_t i = 2; i < figures().size(); ++i) {
-    if (figures()[i].heading.empty()) continue;
-    header.push_back(figures()[i].heading);
-    alignment += 'r';
+  // What no run has is no column.
+  const auto is_shown = [&](std::size_t i) {
+    return !figures()[i].heading.empty() &&
+           std::any_of(data.attentions.begin(), data.attentions.end(),
+                       [&](const ComparedAttention& row) { return row.figures[i].has_value(); });
+  };
+  std::vector<std::string> header{"attention", "n"};
+  for (std::size_t i = 0; i < figures().size(); ++i) {
+    if (is_shown(i)) header.push_back(figures()[i].heading + (figures()[i].form == Figure::Form::share ? " %" : ""));
+    if (i + 1 == score_count) header.emplace_back("difference");
   }
-  Table table(header, alignment);
+  Table table(header, "l" + std::string(header.size() - 1, 'r'));
   for (const ComparedAttention& row : data.attentions) {
     std::vector<std::string> cells{plain(row.label), std::to_string(row.seeds.size())};
     for (std::size_t i = 0; i < figures().size(); ++i) {
-      if (figures()[i].heading.empty()) continue;
-      cells.push_back(spread_text(figures()[i], row.figures[i], row.seeds.size()));
-      if (i == 1)
-        cells.push_back(row.label == baseline ? "baseline"
-                                              : spread_text(figures().front(), row.difference, row.seeds.size(), true));
+      if (is_shown(i)) cells.push_back(spread_text(figures()[i], row.figures[i], row.seeds.size()));
+      if (i + 1 == score_count)
+        cells.push_back(row.label == baseline
+                            ? "baseline"
+                            : spread_text(figures()[data.score], row.difference, row.seeds.size(), true));
     }
     table.add(std::move(cells));
   }
@@ -149,7 +158,7 @@ std::string compare_text(const CompareResult& result) {
   std::string text;
   for (const ComparedData& data : result.data) text += (text.empty() ? "" : "\n") + data_text(data, result.baseline);
   text += wrap(
-      "mean ± standard deviation over n seeds; difference: accuracy minus that of the baseline under the same "
+      "mean ± standard deviation over n seeds; difference: score minus that of the baseline under the same "
       "seed; memory: peak of the training process; head dist.: L2 distance between the outputs of heads",
       0);
   if (result.statistics) text += "\n" + ranks_text(result);
@@ -186,7 +195,9 @@ std::string compare_latex(const CompareResult& result) {
     for (const ComparedAttention& row : data.attentions) seeds.insert(seeds_text(row.seeds));
   }
   const bool ranked = result.statistics.has_value();
-  std::string text = "% test accuracy in per cent, mean and standard deviation; " + join(seeds) + "\n";
+  const bool numbers = std::any_of(result.data.begin(), result.data.end(), predicts_numbers);
+  std::string text = fmt::format("% test accuracy in per cent{}, mean and standard deviation; {}\n",
+                                 numbers ? ", of numbers the RMSE" : "", join(seeds));
   for (const std::string& protocol : protocols) text += "% " + protocol + "\n";
   text += "\\begin{tabular}{l" + std::string(result.data.size(), 'r') + (ranked ? "r" : "") + "}\n\\toprule\nattention";
   for (const ComparedData& data : result.data)
@@ -200,14 +211,18 @@ std::string compare_latex(const CompareResult& result) {
         text += " & --";
         continue;
       }
-      const eval::Spread& found = *row->figures.front();
-      const auto shown = [](double mean) { return std::round(mean * 1e4); };
-      const bool best = std::all_of(
-          data.attentions.begin(), data.attentions.end(),
-          [&](const ComparedAttention& other) { return shown(other.figures.front()->mean) <= shown(found.mean); });
-      const std::string mean = fmt::format("{:.2f}", 100 * found.mean);
+      const eval::Spread& found = *row->figures[data.score];
+      const Figure::Form form = figures()[data.score].form;
+      // The larger the better, as it is printed.
+      const auto worth = [&](const ComparedAttention& other) {
+        const double mean = other.figures[data.score]->mean;
+        return predicts_numbers(data) ? -std::stod(value_text(form, mean)) : std::round(mean * 1e4);
+      };
+      const bool best = std::all_of(data.attentions.begin(), data.attentions.end(),
+                                    [&](const ComparedAttention& other) { return worth(other) <= worth(*row); });
+      const std::string mean = value_text(form, found.mean);
       text += " & $" + (best ? "\\mathbf{" + mean + "}" : mean);
-      if (found.deviation) text += fmt::format(" \\pm {:.2f}", 100 * *found.deviation);
+      if (found.deviation) text += " \\pm " + value_text(form, *found.deviation);
       text += "$";
     }
     if (ranked) text += fmt::format(" & {:.2f}", result.statistics->ranks[i]);
@@ -226,7 +241,8 @@ Json compare_json(const CompareResult& result) {
       entry["difference"] = spread_json(row.difference);
       rows.push_back(entry);
     }
-    groups.push_back({{"data", data.data}, {"protocol", data.protocol}, {"attentions", rows}});
+    groups.push_back(
+        {{"data", data.data}, {"protocol", data.protocol}, {"score", figures()[data.score].key}, {"attentions", rows}});
   }
   return {{"baseline", result.baseline},
           {"results", groups},

@@ -26,7 +26,8 @@ std::string read(const fs::path& file) {
 void write(const fs::path& file, const std::string& text) { std::ofstream(file, std::ios::binary) << text; }
 
 // Writes its words to the file `calls`. Fails for the seed $FAIL, dies for the seed $DIE, ends without a result for the
-// seed $EMPTY. With $SLOW it waits for SIGINT, on which it writes a checkpoint and exits with 130, like the real one.
+// seed $EMPTY. With $NUMBERS it predicted numbers. With $SLOW it waits for SIGINT, on which it writes a checkpoint and
+// exits with 130, like the real one.
 constexpr const char* fake_trainer = R"sh(#!/bin/sh
 echo "$*" >> "$CALLS"
 layers=
@@ -65,6 +66,10 @@ cat > "$out/result.json.new" <<END
  "inference_samples_per_second":2000,"peak_memory_bytes":1048576,"threads":1,"precision":"float32",
  "head_distance":{"test":[{"layer":0,"mean":1.0,"std":0.1},{"layer":1,"mean":2.0,"std":0.1}]}}
 END
+if [ -n "$NUMBERS" ]; then
+  sed -i -e 's/"classes":\["a","b"\]/"classes":[],"predicts":"numbers"/' -e 's/"accuracy":0.7/"rmse":7./' \
+    -e 's/"last":.*},//' "$out/result.json.new"
+fi
 mv "$out/result.json.new" "$out/result.json"
 )sh";
 
@@ -135,6 +140,26 @@ TEST_F(CompareCommand, WordsForTheTrainerMayFollowAnyOption) {
   const Result result = compare("--data d --out runs --seeds 0 --attention softmax -- --epochs 3");
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(calls(), testing::ElementsAre(HasSubstr("--epochs 3")));
+}
+
+TEST_F(CompareCommand, ErrorsOfNumbersAreTheScore) {
+  const auto group = document(two + "--seeds 0..2", "NUMBERS=1")["results"][0];
+  EXPECT_EQ(group["score"], "rmse");
+  const auto& rows = group["attentions"];
+  EXPECT_NEAR(rows[0]["rmse"]["mean"].get<double>(), 7.1, 1e-12);
+  EXPECT_EQ(rows[0]["accuracy"], nullptr);
+  EXPECT_NEAR(rows[1]["difference"]["mean"].get<double>(), 0.5, 1e-12);
+  const Result text = compare("runs --latex table.tex");
+  EXPECT_THAT(text.out, AllOf(HasSubstr("RMSE"), HasSubstr("7.1 ± 0.1"), HasSubstr("+0.5"), Not(HasSubstr("%"))));
+  EXPECT_THAT(read(folder / "table.tex"),
+              AllOf(HasSubstr("of numbers the RMSE"), HasSubstr("softmax & $\\mathbf{7.1}")));
+  // Beside a data set with classes there are no ranks.
+  EXPECT_EQ(compare("--attention softmax --attention softmax+bn --data digits --out more --seeds 0").code, 0);
+  const Result both = compare("runs more");
+  EXPECT_EQ(both.code, 0) << both.err;
+  EXPECT_THAT(both.out, HasSubstr("no ranks: the errors of waves have a scale of their own"));
+  EXPECT_EQ(compare("--attention softmax --data waves --out classes --seeds 7").code, 0);
+  EXPECT_THAT(compare("runs classes").err, HasSubstr("some runs on waves predict classes, others numbers"));
 }
 
 TEST_F(CompareCommand, TrainsEveryCellAndComparesPairedBySeed) {

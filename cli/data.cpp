@@ -156,7 +156,7 @@ const data::Generator& generator_of(const std::string& name) {
 // training file does not say so: then only that split is written.
 fs::path file_for(const DataArguments& arguments, data::Kind kind, const std::string& split) {
   const fs::path out = arguments.out, own = data::file_name_for(kind, arguments.name, split);
-  if (out.extension() != ".ts" && out.extension() != ".tsv") return out / own;
+  if (out.extension() != ".ts" && out.extension() != ".tsv" && out.extension() != ".safetensors") return out / own;
   if (out.extension() != own.extension())
     throw InvalidArgument(
         fmt::format("{} cannot be written to a file such as {}", arguments.name, out.filename().string()),
@@ -207,7 +207,7 @@ Command data_command() {
        "of the file; default: told from its name and first line",
        &a->where.format,
        false,
-       {"ts", "csv", "idx", "listops", "bytes", "pairs", "tokens"}},
+       {"ts", "csv", "idx", "listops", "bytes", "pairs", "tokens", "image_text"}},
       {"--target", "COLUMN", "with the classes of a CSV table; default the last", &a->where.target},
       {"--series-id", "COLUMN", "of a CSV table: rows with the same value are one series", &a->where.series_id},
       {"--time", "COLUMN", "that orders the rows of a series", &a->where.time},

@@ -129,6 +129,7 @@ std::string sample_text(const Sample& sample, const Description& about) {
     case Kind::image: return image_text(sample, about);
     case Kind::tokens: return tokens_text(sample.tokens, about);
     case Kind::pair: return tokens_text(sample.tokens, about) + tokens_text(sample.second, about);
+    case Kind::image_text: return image_text(sample, about) + tokens_text(sample.tokens, about);
     case Kind::events: break;
   }
   return tokens_text(sample.tokens, about) +
@@ -145,10 +146,11 @@ std::string lengths_text(const Description& about) {
 
 std::string shape_text(const Description& about) {
   std::string text = std::string(data::to_string(about.kind)) + ", ";
-  if (about.kind == Kind::series || about.kind == Kind::image)
+  if (about.kind == Kind::image_text) text += fmt::format("{} x {} pixels, ", about.rows, about.columns);
+  if (about.kind == Kind::series || about.kind == Kind::image || about.kind == Kind::image_text)
     text += fmt::format("{} channel{}", about.channels, about.channels == 1 ? "" : "s");
-  else
-    text += fmt::format("{} tokens", about.vocabulary);
+  if (about.kind == Kind::image_text) text += ", ";
+  if (about.kind != Kind::series && about.kind != Kind::image) text += fmt::format("{} tokens", about.vocabulary);
   text += ", length " + lengths_text(about);
   if (!about.classes.empty()) text += fmt::format(", {} classes", about.classes.size());
   return text;

@@ -34,5 +34,6 @@ int run_eval(const EvalArguments&, const Context&) { hand_over(); }
 int run_predict(const PredictArguments&, const Context&) { hand_over(); }
 int run_layer_bench(const LayerBenchArguments&, const Context&) { hand_over(); }
 int run_analyze(const AnalyzeArguments&, const Context&) { hand_over(); }
+int run_prune(const PruneArguments&, const Context&) { hand_over(); }
 
 }  // namespace saddle::cli

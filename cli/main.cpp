@@ -19,9 +19,9 @@ int main(int argc, char** argv) {
        {"is this installation sound?", "saddle doctor"}},
       {},
       nullptr,
-      {list_command(), show_command(), derive_command(), explain_command(), svr_command(), bench_command(),
-       weights_command(), data_command(), train_command(), eval_command(), predict_command(), compare_command(),
-       report_command(), reproduce_command(), plan_command(), analyze_command(), check_golden_command(),
-       doctor_command(), version_command()}};
+      {list_command(),    show_command(),    derive_command(),       explain_command(),   svr_command(),
+       bench_command(),   weights_command(), data_command(),         train_command(),     eval_command(),
+       predict_command(), compare_command(), report_command(),       reproduce_command(), plan_command(),
+       analyze_command(), prune_command(),   check_golden_command(), doctor_command(),    version_command()}};
   return run(root, {argv + std::min(1, argc), argv + argc});
 }

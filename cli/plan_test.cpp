@@ -119,6 +119,17 @@ TEST_F(PlanCommand, ReadsDescriptionsOfModels) {
   EXPECT_EQ(own.code, 0) << own.err;
   EXPECT_THAT(own.out, AllOf(HasSubstr("flowformer"), HasSubstr("2 x 64 is too deep for its width"),
                              HasSubstr("decoder-only"), HasSubstr("weights"), HasSubstr("little about models")));
+  fs::create_directory(folder_ / "run");
+  fs::rename(folder_ / "config.toml", folder_ / "run" / "config.toml");
+  EXPECT_EQ(plan("--config run").out, own.out);
+}
+
+TEST_F(PlanCommand, WritesAPage) {
+  const Result result = plan("--depth 96 --width 12288 --html page.html");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(read("page.html"), AllOf(HasSubstr("<svg"), HasSubstr("96 x 12288 is too deep for its width"),
+                                       HasSubstr("A good model stands on the line")));
+  EXPECT_EQ(plan("--published --html page.html").code, 2);
 }
 
 TEST_F(PlanCommand, PublishedTableIsRecomputed) {

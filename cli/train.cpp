@@ -35,6 +35,7 @@ Command train_command() {
       {"--resume", "", "go on with the run in the folder", &a->resume},
       {"--allow", "KEY", "may differ from the run that is resumed", &a->allowed},
       {"--force", "", "replace a run that is in the folder", &a->force},
+      {"--splits", "COUNT", "one run for each of the first splits of a table, then mean and spread", &a->splits},
       {"--print-config", "", "print all settings, each with where it comes from, and stop", &a->print_config}};
   for (const run::SettingName& setting : run::setting_names()) {
     if (is_common(setting)) continue;
@@ -50,6 +51,9 @@ Command train_command() {
             "5 --out runs/bn"},
            {"go on after Ctrl-C, or to more epochs",
             "saddle train --resume --out runs/waves --epochs 8 --allow train.epochs"},
+           {"a table as a whole: numbers or classes, missing values",
+            "saddle train --model npt --data examples/data/flowers.csv --set model.width=16 --lr 0.01 --steps 40 --out "
+            "runs/table"},
            {"what would be done, and why", "saddle train --data examples/data/waves --print-config"}},
           options,
           [a](const Context& context) { return run_train(*a, context); }};
@@ -68,14 +72,17 @@ Command eval_command() {
 
 Command predict_command() {
   const auto a = std::make_shared<PredictArguments>();
-  return {"predict",
-          "Classes and their probabilities for the samples of a file, as CSV.",
-          {{"to the terminal", "saddle predict runs/waves examples/data/waves/waves_TEST.ts"},
-           {"to a file", "saddle predict runs/waves examples/data/waves/waves_TEST.ts --out predictions.csv"}},
-          {{"run", "", "folder of a run, or a file of its checkpoints", &a->run, true},
-           {"file", "", "samples: .ts, .csv, also gzip; labels are not needed", &a->file, true},
-           {"-o,--out", "FILE", "where to write; default stdout", &a->out}},
-          [a](const Context& context) { return run_predict(*a, context); }};
+  return {
+      "predict",
+      "Classes and their probabilities for the samples of a file, as CSV; of tables also numbers and missing cells.",
+      {{"to the terminal", "saddle predict runs/waves examples/data/waves/waves_TEST.ts"},
+       {"to a file", "saddle predict runs/waves examples/data/waves/waves_TEST.ts --out predictions.csv"},
+       {"fill in the empty cells of a table", "saddle predict runs/table examples/data/flowers.csv --impute"}},
+      {{"run", "", "folder of a run, or a file of its checkpoints", &a->run, true},
+       {"file", "", "samples: .ts, .csv, also gzip; labels are not needed", &a->file, true},
+       {"--impute", "", "the file itself with its empty cells filled in, by a model of tables", &a->impute},
+       {"-o,--out", "FILE", "where to write; default stdout", &a->out}},
+      [a](const Context& context) { return run_predict(*a, context); }};
 }
 
 }  // namespace saddle::cli

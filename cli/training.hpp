@@ -15,6 +15,7 @@ struct TrainArguments {
   std::map<std::string, std::string> settings;  // by key, "train.lr"; empty text: not given
   std::vector<std::string> attention, assignments, allowed;
   std::string model, last, config, out;
+  Index splits = 0;
   bool resume = false, force = false, print_config = false;
 };
 
@@ -24,20 +25,31 @@ struct EvalArguments {
 
 struct PredictArguments {
   std::string run, file, out;
+  bool impute = false;
 };
 
 struct AnalyzeArguments {
-  std::string name, input, html, data, folder;
+  std::string name, html, data, folder;
+  std::vector<std::string> inputs;       // runs and files, shown beside each other
   std::vector<std::string> assignments;  // options of the analysis, name=value
-  Index samples = 16;
+  Index samples = 16, sample = -1;       // how many of each split, or this one alone
+  bool example = false;
 };
 std::map<std::string, std::string> analysis_options(const AnalyzeArguments& arguments);
+
+struct PruneArguments {
+  std::vector<std::string> runs, by, assignments;
+  std::string keep, remove, out, html, data, folder;
+  Index draws = 5, samples = 0, seed = 0;
+  bool per_layer = false, force = false, rescale = false, curve = false, test = false;
+};
 
 // Whole layers against each other, whatever their attention: projections included.
 struct LayerBenchArguments {
   std::vector<std::string> attention, dtype, pass;
   std::vector<Dims> shape;  // B, H, N and D = X / H
   double seconds = 4;
+  std::string html = {};  // a page to write
 };
 
 // In saddle these replace the process by saddle-torch with the same words; there they do the work.
@@ -46,5 +58,6 @@ int run_eval(const EvalArguments& arguments, const Context& context);
 int run_predict(const PredictArguments& arguments, const Context& context);
 int run_layer_bench(const LayerBenchArguments& arguments, const Context& context);
 int run_analyze(const AnalyzeArguments& arguments, const Context& context);  // on a trained model
+int run_prune(const PruneArguments& arguments, const Context& context);
 
 }  // namespace saddle::cli

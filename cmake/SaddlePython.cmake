@@ -7,7 +7,7 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter Development.Module)
 set(PYTHON_EXECUTABLE ${Python3_EXECUTABLE})
 find_package(pybind11 REQUIRED CONFIG)
 
-pybind11_add_module(saddle_python NO_EXTRAS ${PROJECT_SOURCE_DIR}/python/bindings.cpp)
+pybind11_add_module(saddle_python NO_EXTRAS ${PROJECT_SOURCE_DIR}/python/bindings.cpp ${PROJECT_SOURCE_DIR}/python/analysis_bindings.cpp)
 saddle_target_settings(saddle_python)
 set(python_build ${PROJECT_BINARY_DIR}/python/saddle)
 set_target_properties(saddle_python PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${python_build})

@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "analysis_bindings.hpp"
 #include "saddle/base/cpu.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/kernels/implementation.hpp"
@@ -121,13 +122,14 @@ PYBIND11_MODULE(_core, module) {
              py::arg("certificate"), py::call_guard<py::gil_scoped_release>());
   module.def("explain", &explain, py::arg("attention"), py::arg("shape"), py::arg("dtype"), py::arg("backward"));
 
+  bind_analyses(module);
+
   py::class_<primal::Fit>(module, "Fit")
       .def_property_readonly("values", [](const primal::Fit& fit) { return array_of(fit.v); })
       .def_property_readonly("multipliers", [](const primal::Fit& fit) { return array_of(fit.solution.beta); })
-      .def_property_readonly("bias",
-                             [](const primal::Fit& fit) {
-                               return std::vector<double>(fit.solution.b.begin(), fit.solution.b.end());
-                             })
+      .def_property_readonly(
+          "bias",
+          [](const primal::Fit& fit) { return std::vector<double>(fit.solution.b.begin(), fit.solution.b.end()); })
       .def_property_readonly("converged", [](const primal::Fit& fit) { return fit.solution.converged(); })
       .def_property_readonly("channels",
                              [](const primal::Fit& fit) {
@@ -144,7 +146,8 @@ PYBIND11_MODULE(_core, module) {
                                }
                                return list;
                              })
-      .def("predict", [](const primal::Fit& fit, const Numbers& x) { return array_of(fit.predict(matrix_of(x, "x"))); });
+      .def("predict",
+           [](const primal::Fit& fit, const Numbers& x) { return array_of(fit.predict(matrix_of(x, "x"))); });
   module.def(
       "fit",
       [](const std::string& attention, const Numbers& inputs, const Numbers& targets, double C, double epsilon,

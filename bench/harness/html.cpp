@@ -121,6 +121,54 @@ std::string models_table(const Report& report) {
   return html + "</table></div>";
 }
 
+// Whole layers, the first of each shape, type and pass being what the others are compared with.
+std::string layers_table(const Report& report) {
+  if (report.layers.empty()) return "";
+  std::string html =
+      "<h2>Whole layers</h2><p>Projections included. Each layer was compared with its reference in double first. Speed "
+      "is that over the first attention at the same shape.</p><div class=\"scroll\"><table><tr><th class=\"l\">"
+      "attention</th><th class=\"l\">B, H, N, D</th><th class=\"l\">type</th><th class=\"l\">pass</th><th>threads</th>"
+      "<th>time</th><th>median</th><th>speed</th><th>G multiply-adds</th><th>memory</th><th>error</th></tr>";
+  const LayerResult* first = nullptr;
+  for (const LayerResult& layer : report.layers) {
+    if (first == nullptr || shape_text(first->dims) != shape_text(layer.dims) || first->dtype != layer.dtype ||
+        first->pass != layer.pass)
+      first = &layer;
+    html += fmt::format(
+        "<tr><td class=\"l\">{}</td><td class=\"l\">{}</td><td class=\"l\">{}</td><td class=\"l\">{}</td><td>{}</td>"
+        "<td>{}</td><td>{}</td><td>{:.2f}x</td><td>{:.3g}</td><td>{}</td><td class=\"{}\">{:.1e}</td></tr>",
+        escaped(layer.attention), shape_text(layer.dims), layer.dtype, layer.pass, layer.threads,
+        time_text(layer.time.best), time_text(layer.time.median), first->time.best / layer.time.best,
+        layer.multiply_adds * 1e-9, layer.memory >= 0 ? fmt::format("{:.2f} MB", layer.memory * 1e-6) : "-",
+        layer.passed ? "good" : "bad", layer.check);
+  }
+  return html + "</table></div>";
+}
+
+// Causal graphs, ours and numpy's.
+std::string graphs_table(const Report& report) {
+  if (report.graphs.empty()) return "";
+  std::string html =
+      "<h2>Causal graphs</h2><p>The PC algorithm with Fisher's z, stable, on a random linear model. Both sides found "
+      "the same edges with the same tests first; otherwise there is no time.</p><div class=\"scroll\"><table><tr><th "
+      "class=\"l\">work</th><th class=\"l\">graph</th><th>threads</th><th>edges</th><th>tests</th><th>ours</th>"
+      "<th>numpy</th><th>numpy over ours</th><th class=\"l\">check</th></tr>";
+  const auto time = [](const std::optional<Timing>& timing) { return timing ? time_text(timing->best) : "-"; };
+  for (const GraphResult& result : report.graphs)
+    html += fmt::format(
+        "<tr><td class=\"l\">{}</td><td class=\"l\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
+        "<td>{}</td><td class=\"l {}\">{}</td></tr>",
+        escaped(result.entry.work), to_string(result.entry.row), result.entry.row.threads, result.edges, result.tests,
+        time(result.own), time(result.numpy), result.ratio() ? fmt::format("{:.1f}x", *result.ratio()) : "-",
+        result.red    ? "bad"
+        : result.same ? "good"
+                      : "",
+        result.red    ? "another graph"
+        : result.same ? "same graph, same tests"
+                      : escaped(result.unmeasured));
+  return html + "</table></div>";
+}
+
 std::string bars_table(const Report& report) {
   std::string rows;
   const auto add = [&](const std::string& work, const std::string& shape, const BarResult& judged, const Row& row) {
@@ -142,6 +190,8 @@ std::string bars_table(const Report& report) {
     for (const BarResult& judged : result.bars)
       add(fmt::format("{} {}", result.entry.work, saddle::to_string(result.entry.row.dtype)),
           shape_text(result.entry.row), judged, {});
+  for (const GraphResult& result : report.graphs)
+    for (const BarResult& judged : result.bars) add(result.entry.work, to_string(result.entry.row), judged, {});
   if (rows.empty()) return "";
   return "<h2>Bars</h2><div class=\"scroll\"><table><tr><th class=\"l\">work</th><th class=\"l\">shape</th><th "
          "class=\"l\">bar</th><th class=\"l\">measured</th><th class=\"l\">verdict</th></tr>" +
@@ -204,6 +254,11 @@ std::string scaling_in_tokens(const Report& report) {
         .points.push_back({static_cast<double>(row.dims.N), result.own.timing->best,
                            fmt::format("N = {}: {}", row.dims.N, time_text(result.own.timing->best))});
   }
+  for (const LayerResult& layer : report.layers)
+    plot.series(fmt::format("{} {} {}, B {} H {} D {}", layer.attention, layer.dtype, layer.pass, layer.dims.B,
+                            layer.dims.H, layer.dims.D))
+        .points.push_back({static_cast<double>(layer.dims.N), layer.time.best,
+                           fmt::format("N = {}: {}", layer.dims.N, time_text(layer.time.best))});
   plot.keep_lines();
   if (plot.empty()) return "";
   return "<h2>Time against the number of tokens</h2><figure>" + plot.svg() + "</figure>";
@@ -242,7 +297,8 @@ std::string to_html(const Report& report) {
              cpu().cores, saddle::to_string(best_isa()),
              report.results.empty() ? "" : "; every attention was compared with the double reference first") +
          limits_table(report) + bars_table(report) + roofline(report) + scaling_in_tokens(report) +
-         scaling_in_threads(report) + models_table(report) + rows_table(report) + "</body></html>\n";
+         scaling_in_threads(report) + layers_table(report) + models_table(report) + graphs_table(report) +
+         rows_table(report) + "</body></html>\n";
 }
 
 }  // namespace saddle::bench

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "contender.hpp"
+#include "graph.hpp"
 #include "model_run.hpp"
 #include "saddle/base/cpu.hpp"
 #include "saddle/base/error.hpp"
@@ -116,6 +117,11 @@ std::shared_ptr<Child> Peers::start(const std::string& peer, bool as_installed, 
     failed_[key] = error.what();
     throw;
   }
+}
+
+std::shared_ptr<Child> start_graph_peer(const GraphRow& row) {
+  return std::make_shared<Child>(std::vector<std::string>{python(), "-c", std::string(graph_peer_text()), "--serve"},
+                                 tuned(row.threads));
 }
 
 std::shared_ptr<Child> start_side(Side side, const ModelRow& row) {

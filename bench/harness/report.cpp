@@ -110,11 +110,37 @@ Json to_json(const ModelResult& result) {
   return json;
 }
 
+Json to_json(const GraphResult& result) {
+  const GraphRow& row = result.entry.row;
+  Json json{{"kind", "graph"},
+            {"work", result.entry.work},
+            {"variables", row.variables},
+            {"neighbours", row.neighbours},
+            {"samples", row.samples},
+            {"alpha", row.alpha},
+            {"threads", row.threads},
+            {"edges", result.edges},
+            {"tests", result.tests},
+            {"check",
+             {{"passed", result.same || result.red ? Json(result.same) : Json()},
+              {"what", "edges, their directions and the number of tests, against numpy"}}},
+            {"seconds", to_json(result.own)}};
+  Json peer{{"name", "numpy"}, {"seconds", to_json(result.numpy)}};
+  if (const auto ratio = result.ratio()) peer["ratio"] = *ratio;
+  if (!result.unmeasured.empty()) peer["reason"] = result.unmeasured;
+  json["peers"] = Json::array({peer});
+  json["bars"] = Json::array();
+  for (const BarResult& judged : result.bars) json["bars"].push_back(to_json(judged));
+  json["passed"] = result.passed();
+  return json;
+}
+
 }  // namespace
 
 bool Report::passed() const {
   return std::all_of(results.begin(), results.end(), [](const Result& result) { return result.passed(); }) &&
-         std::all_of(models.begin(), models.end(), [](const ModelResult& result) { return result.passed(); });
+         std::all_of(models.begin(), models.end(), [](const ModelResult& result) { return result.passed(); }) &&
+         std::all_of(graphs.begin(), graphs.end(), [](const GraphResult& result) { return result.passed(); });
 }
 
 Json to_json(const Report& report) {
@@ -131,6 +157,7 @@ Json to_json(const Report& report) {
                       {"read", l.read}});
   for (const Result& result : report.results) rows.push_back(to_json(result));
   for (const ModelResult& result : report.models) rows.push_back(to_json(result));
+  for (const GraphResult& result : report.graphs) rows.push_back(to_json(result));
   Json json{{"version", version()},
             {"suite", report.suite},
             {"cpu", cpu().brand},

@@ -20,20 +20,18 @@ class SuiteReader : private Reader {
 
   Suite read(std::string_view text) {
     const toml::table document = parse(text);
-    require_keys(document, {"summary", "row", "model"}, "suite");
-    Suite suite{file(), string(document, "summary", ""), {}, {}};
-    for (const char* kind : {"row", "model"}) {
+    require_keys(document, {"summary", "row", "model", "graph"}, "suite");
+    Suite suite{file(), string(document, "summary", ""), {}, {}, {}};
+    for (const std::string kind : {"row", "model", "graph"}) {
       const toml::node* list = document.get(kind);
       if (list == nullptr) continue;
       if (list->as_array() == nullptr) fail(*list, fmt::format("expected [[{}]]", kind));
       for (const toml::node& node : *list->as_array()) {
-        if (kind == std::string("row"))
-          read_row(table(node, kind), suite);
-        else
-          read_model(table(node, kind), suite);
+        const toml::table& own = table(node, kind.c_str());
+        kind == "row" ? read_row(own, suite) : kind == "model" ? read_model(own, suite) : read_graph(own, suite);
       }
     }
-    if (suite.entries.empty() && suite.models.empty()) fail(document, "expected at least one [[row]] or [[model]]");
+    if (suite.size() == 0) fail(document, "expected at least one [[row]], [[model]] or [[graph]]");
     return suite;
   }
 
@@ -123,6 +121,17 @@ class SuiteReader : private Reader {
     return bar;
   }
 
+  Bar read_graph_bar(const toml::table& table) const {
+    require_keys(table, {"speed_over", "at_least", "at_most", "near", "within"}, "bar");
+    Bar bar;
+    bar.kind = Bar::Kind::peer;
+    bar.of = string(table, "speed_over", "");
+    if (bar.of.empty()) fail(table, "a bar of a graph has speed_over");
+    require_word(*table.get("speed_over"), bar.of, {"numpy"}, "peer");
+    read_bound(table, bar);
+    return bar;
+  }
+
   Bar read_model_bar(const toml::table& table) const {
     require_keys(table, {"speed_over", "memory_of", "at_least", "at_most", "near", "within"}, "bar");
     Bar bar;
@@ -187,6 +196,26 @@ class SuiteReader : private Reader {
         }
   }
 
+  void read_graph(const toml::table& table, Suite& suite) const {
+    require_keys(table, {"work", "variables", "neighbours", "samples", "alpha", "threads", "bars"}, "graph");
+    GraphEntry entry;
+    const auto whole = [&](const char* key, Index fallback) {
+      const toml::node* node = table.get(key);
+      return node != nullptr ? static_cast<Index>(number(*node, key)) : fallback;
+    };
+    entry.row.variables = whole("variables", entry.row.variables);
+    entry.row.neighbours = whole("neighbours", entry.row.neighbours);
+    entry.row.samples = whole("samples", entry.row.samples);
+    if (const toml::node* alpha = table.get("alpha")) entry.row.alpha = number(*alpha, "alpha");
+    entry.work = string(table, "work", "graph");
+    entry.bars = read_bars(table, [&](const toml::table& bar) { return read_graph_bar(bar); });
+    about(table, [&] { validate(entry.row); });
+    for (const int count : threads(table, {default_threads_})) {
+      entry.row.threads = count;
+      suite.graphs.push_back(entry);
+    }
+  }
+
   int default_threads_;
 };
 
@@ -215,7 +244,8 @@ Suite load_suite(const std::string& name, int default_threads) {
 }
 
 const std::vector<std::string>& peer_names() {
-  static const std::vector<std::string> names{"torch", "torch-mha", "onednn", "onnxruntime", "onnxruntime-unfused"};
+  static const std::vector<std::string> names{"torch",       "torch-mha",           "onednn",
+                                              "onnxruntime", "onnxruntime-unfused", "numpy"};
   return names;
 }
 

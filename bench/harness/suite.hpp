@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph.hpp"
 #include "model.hpp"
 
 namespace saddle::bench {
@@ -22,6 +23,9 @@ struct Suite {
   std::string name, summary;
   std::vector<Entry> entries;
   std::vector<ModelEntry> models;
+  std::vector<GraphEntry> graphs;
+
+  std::size_t size() const { return entries.size() + models.size() + graphs.size(); }
 };
 
 // The suites in the program: name and text, in order of name.

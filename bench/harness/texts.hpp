@@ -8,5 +8,6 @@ namespace saddle::bench {
 std::string_view torch_peer_text();     // peers/torch_peer.py
 std::string_view onnx_peer_text();      // peers/onnx_peer.mjs
 std::string_view training_peer_text();  // peers/training_peer.py
+std::string_view graph_peer_text();     // peers/pc_numpy.py
 
 }  // namespace saddle::bench

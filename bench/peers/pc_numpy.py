@@ -3,15 +3,20 @@
     pc_numpy.py TABLE.csv [--alpha 0.01] [--repeat 1]
 
 prints one line of JSON: seconds (the best of the repetitions, reading not counted), tests, and the edges of the
-completed graph as [a, b, directed].
+completed graph as [a, b, directed]. With --serve it answers requests of `saddle bench` instead, one JSON object a line:
+{"op": "setup", "table": FILE of 8-byte numbers, "variables": n, "alpha": a}, then {"op": "round", "seconds": s}.
 """
 import argparse
 import itertools
 import json
 import math
+import sys
 import time
 
-import numpy
+try:
+    import numpy
+except ImportError:
+    numpy = None
 
 
 def p_value(correlation, samples, x, y, z):
@@ -94,7 +99,42 @@ def orient(adjacent, separating):
     return directed
 
 
+def learn(correlation, samples, alpha):
+    """The completed graph as a list of [a, b, directed], and the number of tests."""
+    adjacent, separating, tests = skeleton(correlation, samples, alpha)
+    directed = orient(adjacent, separating)
+    edges = [
+        [int(a), int(b), bool(not directed[b, a])]
+        for a, b in zip(*numpy.nonzero(directed))
+        if a < b or not directed[b, a]
+    ]
+    return edges, tests
+
+
+def serve():
+    task = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            if numpy is None:
+                raise RuntimeError("it is not installed (python3-numpy)")
+            if request["op"] == "setup":
+                table = numpy.fromfile(request["table"]).reshape(-1, request["variables"])
+                task = numpy.corrcoef(table.T), len(table), request["alpha"]
+                edges, tests = learn(*task)
+                answer = {"ok": True, "edges": edges, "tests": tests}
+            else:
+                start = time.perf_counter()
+                learn(*task)
+                answer = {"ok": True, "seconds": time.perf_counter() - start}
+        except Exception as error:
+            answer = {"ok": False, "reason": str(error).splitlines()[0] if str(error) else type(error).__name__}
+        print(json.dumps(answer), flush=True)
+
+
 def main():
+    if sys.argv[1:] == ["--serve"]:
+        return serve()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("table")
     parser.add_argument("--alpha", type=float, default=0.01)
@@ -105,14 +145,8 @@ def main():
     seconds = math.inf
     for _ in range(arguments.repeat):
         start = time.perf_counter()
-        adjacent, separating, tests = skeleton(correlation, len(table), arguments.alpha)
-        directed = orient(adjacent, separating)
+        edges, tests = learn(correlation, len(table), arguments.alpha)
         seconds = min(seconds, time.perf_counter() - start)
-    edges = [
-        [int(a), int(b), bool(not directed[b, a])]
-        for a, b in zip(*numpy.nonzero(directed))
-        if a < b or not directed[b, a]
-    ]
     print(json.dumps({"seconds": seconds, "tests": tests, "edges": edges}))
 
 

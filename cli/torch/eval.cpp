@@ -12,7 +12,10 @@
 #include "saddle/data/next_event.hpp"
 #include "saddle/eval/metrics.hpp"
 #include "saddle/run/settings.hpp"
+#include "saddle/train/pretraining_scores.hpp"
 #include "saddle/train/result.hpp"
+#include "saddle/train/tabular/trained_table.hpp"
+#include "table.hpp"
 #include "training.hpp"
 
 namespace saddle::cli {
@@ -45,6 +48,7 @@ void check_fits(const train::Trained& trained, const data::Description& found) {
 int print_scores(const EvalArguments& arguments, const train::Trained& trained, const data::DatasetPtr& samples,
                  const std::string& name, const Context& context) {
   const train::Evaluation evaluation = evaluate(trained, samples);
+  const auto pretraining = train::pretraining_scores(trained, samples);
   const auto& classes = trained.data.classes;
   const eval::Metrics metrics =
       eval::metrics_of(evaluation.labels, evaluation.predicted, static_cast<Index>(classes.size()));
@@ -56,13 +60,12 @@ int print_scores(const EvalArguments& arguments, const train::Trained& trained, 
                            {"recall", metrics.per_class[c].recall},
                            {"f1", metrics.per_class[c].f1},
                            {"support", metrics.per_class[c].support}});
-    print_json("saddle.eval/1", {{"run", arguments.run},
-                                 {"data", name},
-                                 {"count", evaluation.count},
-                                 {"accuracy", evaluation.accuracy},
-                                 {"loss", evaluation.loss},
-                                 {"confusion", metrics.confusion},
-                                 {"per_class", per_class}});
+    Json document{{"run", arguments.run},      {"data", name},
+                  {"count", evaluation.count}, {"accuracy", evaluation.accuracy},
+                  {"loss", evaluation.loss},   {"confusion", metrics.confusion},
+                  {"per_class", per_class}};
+    if (pretraining) document["pretraining"] = train::to_json(*pretraining);
+    print_json("saddle.eval/1", document);
     return Exit::ok;
   }
   Table table({"class", "precision", "recall", "F1", "samples"}, "lrrrr");
@@ -71,14 +74,17 @@ int print_scores(const EvalArguments& arguments, const train::Trained& trained, 
     table.add({classes[c], fmt::format("{:.3f}", scores.precision), fmt::format("{:.3f}", scores.recall),
                fmt::format("{:.3f}", scores.f1), std::to_string(scores.support)});
   }
-  print(table.text() + fmt::format("\ntest accuracy {:.2f} % of {} samples of {}, loss {:.4f}\n",
-                                   100 * evaluation.accuracy, evaluation.count, name, evaluation.loss));
+  print(table.text() +
+        fmt::format("\ntest accuracy {:.2f} % of {} samples of {}, loss {:.4f}\n", 100 * evaluation.accuracy,
+                    evaluation.count, name, evaluation.loss) +
+        (pretraining ? train::to_text(train::to_json(*pretraining)) : ""));
   return Exit::ok;
 }
 
 }  // namespace
 
 int run_eval(const EvalArguments& arguments, const Context& context) {
+  if (train::tabular::holds_table(arguments.run)) return eval_table(arguments, context);
   const train::Trained trained = train::read_trained(arguments.run);
   run::Settings settings;
   const fs::path config = fs::path(arguments.run) / "config.toml";
@@ -107,6 +113,10 @@ int run_eval(const EvalArguments& arguments, const Context& context) {
 }
 
 int run_predict(const PredictArguments& arguments, const Context& context) {
+  if (train::tabular::holds_table(arguments.run)) return predict_table(arguments, context);
+  if (arguments.impute)
+    throw InvalidArgument(fmt::format("{} is no model of a table: it does not fill in values", arguments.run),
+                          "saddle train --model npt trains one");
   const train::Trained trained = train::read_trained(arguments.run);
   data::Where where;
   if (const fs::path config = fs::path(arguments.run) / "config.toml"; fs::exists(config))

@@ -7,10 +7,13 @@
 
 #include "output.hpp"
 #include "problem.hpp"
+#include "report.hpp"
 #include "row.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/parallel.hpp"
+#include "saddle/io/atomic_file.hpp"
 #include "saddle/nn/blocks/self_attention.hpp"
+#include "saddle/nn/layer_reference.hpp"
 #include "saddle/train/autocast.hpp"
 #include "statistics.hpp"
 #include "training.hpp"
@@ -38,12 +41,6 @@ double difference(const Tensor& computed, const Tensor& expected) {
   return off.item<double>() / std::max(1.0, expected.abs().max().item<double>());
 }
 
-tape::Value on_tape(const Tensor& tensor) {
-  const Tensor dense = tensor.detach().to(torch::kFloat64).contiguous();
-  const double* const data = dense.data_ptr<double>();
-  return {Shape(dense.sizes().begin(), dense.sizes().end()), {data, data + dense.numel()}};
-}
-
 // The same layer on 64 tokens in double against its reference, or, if it is a declared attention, which the tests hold
 // to theirs, in float against double.
 double check(const std::string& attention, const Dims& dims) {
@@ -56,31 +53,22 @@ double check(const std::string& attention, const Dims& dims) {
   module->to(torch::kFloat64);
   const Tensor exact = module(x.to(torch::kFloat64));
   if (!module->layer) return difference(y, exact);
-  mechanisms::LayerInputs inputs;
-  inputs.x = on_tape(x);
-  inputs.place.X = dims.H * dims.D;
-  inputs.place.H = dims.H;
-  inputs.place.N = N;
-  inputs.place.grid = tokens_of(N).grid;
-  for (const auto& item : module->layer->named_parameters()) inputs.weights.emplace(item.key(), on_tape(item.value()));
-  for (const auto& item : module->layer->named_buffers()) inputs.weights.emplace(item.key(), on_tape(item.value()));
-  const auto outputs = mechanisms::find_layer(attention)->reference(inputs);
+  mechanisms::LayerPlace place;
+  place.X = dims.H * dims.D;
+  place.H = dims.H;
+  place.N = N;
+  place.grid = tokens_of(N).grid;
+  const auto outputs = mechanisms::find_layer(attention)->reference(nn::reference_inputs(*module->layer, place, x));
   const std::vector<double>& expected = outputs.at("y").data();
   return difference(exact, torch::tensor(expected, torch::kFloat64).view_as(exact));
 }
 
-struct LayerRow {
-  std::string attention;
-  Dims dims;
-  std::string dtype, pass;
-  double check = 0, multiply_adds = 0, memory = -1;
-  bench::Timing time;
-};
+using bench::LayerResult;
 
 // One attention at one shape, ready to run.
 class Contender {
  public:
-  Contender(const LayerRow& row)
+  Contender(const LayerResult& row)
       : training_(row.pass != "forward"),
         bf16_(row.dtype == "bf16"),
         module_(make(row.attention, row.dims, row.dims.N)) {
@@ -110,10 +98,10 @@ class Contender {
 };
 
 // All attentions at one shape, dtype and pass, round after round.
-void measure(std::vector<LayerRow*> rows, double seconds) {
+void measure(std::vector<LayerResult*> rows, double seconds) {
   std::vector<std::unique_ptr<Contender>> contenders;
   std::vector<std::vector<double>> times(rows.size());
-  for (LayerRow* row : rows) {
+  for (LayerResult* row : rows) {
     contenders.push_back(std::make_unique<Contender>(*row));
     Contender& own = *contenders.back();
     row->memory = bench::extra_memory([&] { own.run(); });
@@ -138,26 +126,30 @@ int run_layer_bench(const LayerBenchArguments& arguments, const Context& context
   torch::manual_seed(0);
   at::set_num_threads(threads());
   constexpr double most = 1e-3;
-  std::vector<LayerRow> rows;
+  bench::Report report;
+  report.suite = "whole layers";
+  std::vector<LayerResult>& rows = report.layers;
   bool passed = true;
   for (const Dims& dims : arguments.shape)
     for (const std::string& dtype : arguments.dtype)
       for (const std::string& pass : arguments.pass) {
         const std::size_t first = rows.size();
         for (const std::string& attention : arguments.attention) {
-          LayerRow row{attention, dims, dtype, pass, 0, 0, -1, {}};
+          LayerResult row{attention, dims, dtype, pass, threads()};
           row.check = check(attention, dims);
-          passed = passed && row.check <= most;
+          row.passed = row.check <= most;
+          passed = passed && row.passed;
           rows.push_back(row);
         }
-        std::vector<LayerRow*> together;
+        std::vector<LayerResult*> together;
         for (std::size_t i = first; i < rows.size(); ++i) together.push_back(&rows[i]);
         if (!context.quiet && !context.json) print_message(fmt::format("{} {} {}\n", shape_text(dims), dtype, pass));
         measure(together, arguments.seconds);
       }
+  if (!arguments.html.empty()) io::write_atomically(arguments.html, bench::to_html(report));
   if (context.json) {
     Json list = Json::array();
-    for (const LayerRow& row : rows)
+    for (const LayerResult& row : rows)
       list.push_back({{"attention", row.attention},
                       {"shape", {row.dims.B, row.dims.H, row.dims.N, row.dims.D}},
                       {"dtype", row.dtype},
@@ -168,7 +160,7 @@ int run_layer_bench(const LayerBenchArguments& arguments, const Context& context
                       {"memory", row.memory},
                       {"multiply_adds", row.multiply_adds},
                       {"check", row.check},
-                      {"passed", row.check <= most}});
+                      {"passed", row.passed}});
     print_json("saddle.layer-bench/1", {{"threads", threads()}, {"rows", list}});
     return passed ? Exit::ok : Exit::failed;
   }
@@ -176,12 +168,12 @@ int run_layer_bench(const LayerBenchArguments& arguments, const Context& context
               "llllrrrrr");
   double reference = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const LayerRow& row = rows[i];
+    const LayerResult& row = rows[i];
     if (i % arguments.attention.size() == 0) reference = row.time.best;
     table.add({row.attention, shape_text(row.dims), row.dtype, row.pass, seconds_text(row.time.best),
                seconds_text(row.time.median), row.memory < 0 ? "?" : bytes_text(row.memory),
                fmt::format("{:.2f}x", reference / row.time.best),
-               row.check <= most ? fmt::format("{:.0e}", row.check) : red(fmt::format("{:.0e}", row.check))});
+               row.passed ? fmt::format("{:.0e}", row.check) : red(fmt::format("{:.0e}", row.check))});
   }
   print(fmt::format("whole layers, projections included, {} threads\n\n", threads()) + table.text());
   if (!passed) print_error("a layer does not compute what its reference does", "its times mean nothing");

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "launch.hpp"
 #include "output.hpp"
@@ -16,6 +18,7 @@
 #include "saddle/base/log.hpp"
 #include "saddle/base/parallel.hpp"
 #include "saddle/base/text.hpp"
+#include "saddle/train/pretraining_scores.hpp"
 #include "saddle/train/training.hpp"
 #include "training.hpp"
 
@@ -103,21 +106,25 @@ void print_result(const fs::path& folder, const Context& context) {
     print_json("saddle.train/1", document);
     return;
   }
-  const auto percent = [](const Json& score) {
-    return fmt::format("{:.2f} %", 100 * score.at("accuracy").get<double>());
+  const auto score_of = [](const Json& score) {
+    return score.contains("rmse") ? fmt::format("{:.4g}", score.at("rmse").get<double>())
+                                  : fmt::format("{:.2f} %", 100 * score.at("accuracy").get<double>());
   };
+  const bool numbers = result["data"].value("predicts", "classes") == "numbers";
+  const char* const measure = numbers ? "RMSE" : "accuracy";
   std::string text;
   if (result.contains("test")) {
-    text += fmt::format("test accuracy {} of {} samples, epoch {} chosen by {}\n", percent(result["test"]),
+    text += fmt::format("test {} {} of {} samples, epoch {} chosen by {}\n", measure, score_of(result["test"]),
                         result["test"]["count"].get<Index>(), fmt::format("{:.4g}", result["best_epoch"].get<double>()),
                         result["protocol"] == "paper"   ? "the TEST split itself (protocol paper: too good)"
-                        : result.contains("validation") ? fmt::format("validation ({})", percent(result["validation"]))
+                        : result.contains("validation") ? fmt::format("validation ({})", score_of(result["validation"]))
                                                         : "nothing: it is the last");
-    if (result["protocol"] == "paper") text += fmt::format("last epoch {}\n", percent(result["last"]));
+    if (result["protocol"] == "paper") text += fmt::format("last epoch {}\n", score_of(result["last"]));
   } else {
-    text += fmt::format("validation accuracy {}; there is no test split\n",
-                        result.contains("validation") ? percent(result["validation"]) : "unknown");
+    text += fmt::format("validation {} {}; there is no test split\n", measure,
+                        result.contains("validation") ? score_of(result["validation"]) : "unknown");
   }
+  if (result.contains("pretraining")) text += train::to_text(result["pretraining"]);
   text +=
       fmt::format("{} parameters, {} multiply-adds a sample, trained in {} ({:.4g} samples/s), {} peak memory\n",
                   count_text(result["parameters"].get<double>()), count_text(result["multiply_adds"].get<double>()),
@@ -126,10 +133,8 @@ void print_result(const fs::path& folder, const Context& context) {
   print(text + fmt::format("{}\n", (folder / "report.html").string()));
 }
 
-}  // namespace
-
-int run_train(const TrainArguments& given, const Context& context) {
-  TrainArguments arguments = given;
+// One run, to its end. `say` prints what it found.
+int train_once(TrainArguments arguments, bool say, const Context& context) {
   if (arguments.resume && arguments.out.empty())
     throw InvalidArgument("--resume needs --out, the folder of the run to go on with");
   if (arguments.resume && !run::has_run(arguments.out))
@@ -144,7 +149,7 @@ int run_train(const TrainArguments& given, const Context& context) {
   }
   if (arguments.out.empty()) arguments.out = default_folder(settings);
   if (arguments.resume && is_done(arguments.out, settings)) {
-    print_result(arguments.out, context);
+    if (say) print_result(arguments.out, context);
     return Exit::ok;
   }
   const bool worker = is_worker();
@@ -172,8 +177,68 @@ int run_train(const TrainArguments& given, const Context& context) {
   } catch (const train::WorkerLost& error) {
     throw Error(error.what(), fmt::format("start the workers again with --resume --out {}", arguments.out));
   }
-  if (group.leads()) print_result(arguments.out, context);
+  if (say && group.leads()) print_result(arguments.out, context);
   return Exit::ok;
+}
+
+// The first so many splits of a table, each a run of its own below the folder. Those that are done stay.
+int train_splits(const TrainArguments& given, const Context& context) {
+  if (given.splits < 1 || given.splits > 1000)
+    throw InvalidArgument(fmt::format("--splits must be from 1 to 1000, found {}", given.splits));
+  if (given.out.empty()) throw InvalidArgument("--splits needs --out, the folder of all the runs");
+  Json runs = Json::array();
+  std::vector<double> scores, floors;
+  std::string measure;
+  for (Index split = 0; split < given.splits; ++split) {
+    TrainArguments arguments = given;
+    arguments.splits = 0;
+    arguments.settings["table.split"] = std::to_string(split);
+    arguments.out = (fs::path(given.out) / fmt::format("split-{}", split)).string();
+    arguments.resume = !given.force && run::has_run(arguments.out);
+    if (const int code = train_once(arguments, false, context); code != Exit::ok) return code;
+    std::ifstream in(fs::path(arguments.out) / "result.json");
+    const Json result = Json::parse(in);
+    if (!result.contains("test"))
+      throw InvalidArgument(fmt::format("{} has no test rows", arguments.out),
+                            "--splits is for tables with targets in their test rows");
+    const Json& test = result["test"];
+    measure = test.contains("rmse") ? "rmse" : "accuracy";
+    scores.push_back(test.at(measure));
+    floors.push_back(test.value("floor", 0.0));
+    runs.push_back({{"split", split},
+                    {"folder", arguments.out},
+                    {measure, scores.back()},
+                    {"floor", floors.back()},
+                    {"train_seconds", result["train_seconds"]}});
+    if (!context.json) print(fmt::format("split {:>2}  test {} {:.4g}\n", split, measure, scores.back()));
+  }
+  const auto mean = [](const std::vector<double>& x) {
+    return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
+  };
+  double squares = 0;
+  for (const double score : scores) squares += (score - mean(scores)) * (score - mean(scores));
+  const auto n = static_cast<double>(scores.size());
+  const double deviation = n > 1 ? std::sqrt(squares / (n - 1)) : 0;
+  if (context.json) {
+    print_json("saddle.train-splits/1", {{"measure", measure},
+                                         {"mean", mean(scores)},
+                                         {"deviation", deviation},
+                                         {"standard_error", deviation / std::sqrt(n)},
+                                         {"floor", mean(floors)},
+                                         {"splits", scores.size()},
+                                         {"runs", runs}});
+    return Exit::ok;
+  }
+  print(fmt::format(
+      "{} splits: test {} {:.4g}, standard deviation {:.3g}, standard error {:.3g}; without features {:.4g}\n",
+      scores.size(), measure, mean(scores), deviation, deviation / std::sqrt(n), mean(floors)));
+  return Exit::ok;
+}
+
+}  // namespace
+
+int run_train(const TrainArguments& arguments, const Context& context) {
+  return arguments.splits != 0 ? train_splits(arguments, context) : train_once(arguments, true, context);
 }
 
 }  // namespace saddle::cli

@@ -6,10 +6,11 @@
 >>> y.sum().backward()
 """
 
-from . import models, nn, svr
+from . import analysis, models, nn, svr
 from ._library import __version__
 from .functional import AttentionOutputs, attention, derive, explain, mechanisms, parameters
 from .patching import patch
+from .planner import plan
 
-__all__ = ["AttentionOutputs", "attention", "derive", "explain", "mechanisms", "models", "nn", "parameters", "patch", "svr",
-           "__version__"]
+__all__ = ["AttentionOutputs", "analysis", "attention", "derive", "explain", "mechanisms", "models", "nn", "parameters",
+           "patch", "plan", "svr", "__version__"]

@@ -48,10 +48,12 @@ class Model(Held):
         return cls(description)
 
     def forward(self, inputs: Tensor, mask: Optional[Tensor] = None, second: Optional[Tensor] = None,
-                second_mask: Optional[Tensor] = None) -> Tensor:
+                second_mask: Optional[Tensor] = None, images: Optional[Tensor] = None,
+                times: Optional[Tensor] = None) -> Tensor:
         """Logits. inputs: series (B,N,dims), tokens (B,N) or images (B,C,rows,columns); mask (B,N): true where a step
-        exists; second, second_mask: of pairs of documents."""
-        return self._run(inputs, mask, second, second_mask)
+        exists; second, second_mask: of pairs of documents; images (B,C,rows,columns): beside tokens; times (B,N): of
+        events, in float64."""
+        return self._run(inputs, mask, second, second_mask, images, times)
 
     def save(self, path: Path) -> None:
         """Weights and description, as safetensors; saddle.models.load() makes the model again."""
@@ -63,9 +65,10 @@ class Model(Held):
         return self
 
     def export_onnx(self, path: Path, inputs: Tensor, mask: Optional[Tensor] = None, second: Optional[Tensor] = None,
-                    second_mask: Optional[Tensor] = None) -> None:
+                    second_mask: Optional[Tensor] = None, images: Optional[Tensor] = None,
+                    times: Optional[Tensor] = None) -> None:
         """Writes an ONNX file that takes batches of any size; the example's values do not matter."""
-        self._held.export_onnx(os.fspath(path), inputs, mask, second, second_mask)
+        self._held.export_onnx(os.fspath(path), inputs, mask, second, second_mask, images, times)
 
     def extra_repr(self) -> str:
         return self.description

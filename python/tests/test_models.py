@@ -51,6 +51,22 @@ def test_is_an_ordinary_module(name):
     torch.testing.assert_close(model.double()(*double).float(), y, rtol=1e-4, atol=1e-5)
 
 
+def test_reads_images_beside_texts(tmp_path):
+    torch.manual_seed(1)
+    model = saddle.models.make("vision_language", vocab=16, max_len=6, classes=3, width=16, heads=2, mlm=1, itm=1, mfr=1)
+    tokens, images = torch.randint(1, 16, (4, 6)), torch.rand(4, 3, 16, 16)
+    loss = torch.nn.functional.cross_entropy(model(tokens, images=images), torch.arange(4) % 3)
+    (loss + model.extra_loss).backward()
+    assert all(p.grad is not None for p in model.parameters())
+    y = model.eval()(tokens, images=images)
+    assert not torch.equal(model(tokens, images=images.flip(0)), y)
+    model.save(tmp_path / "model.safetensors")
+    twin = saddle.models.load(tmp_path / "model.safetensors").eval()
+    torch.testing.assert_close(twin(tokens, images=images), y, rtol=0, atol=0)
+    with pytest.raises(Exception, match="no images are given"):
+        model(tokens)
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_saves_loads_and_exports(name, tmp_path):
     model, inputs = small(name, last_attention="softmax+bn(beta=0.5)" if name != "language_model" else "linear(elu1)")
@@ -77,6 +93,18 @@ def test_mistakes_are_named(tmp_path):
         small("vision_transformer")[0].load(path)
     assert saddle.models.options("mvts")["width"][0] == "64"
     assert "flowformer" in saddle.models.names()
+
+
+def test_events_have_times(tmp_path):
+    torch.manual_seed(2)
+    model = saddle.models.make("event_model", vocab=6, max_len=5, classes=3).eval()
+    events, times = torch.randint(1, 6, (2, 5)), torch.rand(2, 5, dtype=torch.float64) * 1e6
+    assert model(events, times=times).shape == (2, 3)
+    assert not torch.equal(model(events, times=times), model(events, times=times + 12345))
+    with pytest.raises(Exception, match="times"):
+        model(events)
+    with pytest.raises(Exception, match="float64"):
+        model.export_onnx(tmp_path / "events.onnx", events, times=times)
 
 
 @pytest.mark.parametrize("more", [[], ["--distilled"]])

@@ -4,6 +4,7 @@
 
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
+#include "saddle/io/safetensors.hpp"
 
 namespace saddle::analysis {
 
@@ -33,6 +34,22 @@ std::vector<mechanisms::GoldenCheck> golden_checks() {
   auto checks = mechanisms::golden_checks();
   for (const Analysis* analysis : all()) checks.insert(checks.end(), analysis->golden.begin(), analysis->golden.end());
   return checks;
+}
+
+Result analyze_file(const Analysis& analysis, const std::string& file, Options& options) {
+  if (analysis.on_file) return analysis.on_file(file, options);
+  if (!file.ends_with(".safetensors"))
+    throw InvalidArgument(
+        "'" + analysis.name + "' looks into trained models and into tensors, and " + file + " is neither",
+        "give the folder of a run, or a .safetensors file");
+  return analyze_tensors(analysis, io::read_safetensors(file), file, options);
+}
+
+Result analyze_tensors(const Analysis& analysis, const TensorFile& file, const std::string& name, Options& options) {
+  if (analysis.on_tensors) return analysis.on_tensors(file, name, options);
+  if (!analysis.on_model)
+    throw NotSupported("'" + analysis.name + "' takes no tensors", {}, "give it a file that its page names");
+  return analysis.on_model(probed_model(file, name), options);
 }
 
 std::string_view page_of(const Analysis& analysis) {

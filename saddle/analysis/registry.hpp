@@ -23,6 +23,12 @@ struct Analysis {
   // refused.
   std::function<Result(const std::string& file, Options&)> on_file;
   std::function<Result(const ProbedModel& model, Options&)> on_model;
+  // On named tensors; without it they are what a model did (probed_model) and go to on_model.
+  std::function<Result(const TensorFile& file, const std::string& name, Options&)> on_tensors = {};
+  // Without any input: what the analysis has to show by itself.
+  std::function<Result(Options&)> example = {};
+
+  bool takes_files() const { return on_file || on_tensors || on_model; }
 };
 
 // All analyses, by name.
@@ -31,6 +37,11 @@ SADDLE_API const std::vector<const Analysis*>& all();
 SADDLE_API const Analysis& find(std::string_view name);
 // The golden checks of the mechanisms, of the regression and of the analyses.
 SADDLE_API std::vector<mechanisms::GoldenCheck> golden_checks();
+// A file that is no model, by on_file or, if it has tensors, by analyze_tensors. Throws InvalidArgument if the analysis
+// takes none such.
+SADDLE_API Result analyze_file(const Analysis& analysis, const std::string& file, Options& options);
+SADDLE_API Result analyze_tensors(const Analysis& analysis, const TensorFile& file, const std::string& name,
+                                  Options& options);
 // Its README.md.
 SADDLE_API std::string_view page_of(const Analysis& analysis);
 

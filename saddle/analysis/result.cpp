@@ -1,7 +1,11 @@
 #include "saddle/analysis/result.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
@@ -71,6 +75,91 @@ void Options::check() const {
       throw InvalidArgument("unknown option '" + name + "', known are " + (known_.empty() ? "none" : join(known_)),
                             close.empty() ? "" : "did you mean '" + close + "'?");
     }
+}
+
+namespace {
+
+// The one with this title, made if there is none yet.
+template <class T>
+T& titled(std::vector<T>& list, const T& like) {
+  const auto found = std::find_if(list.begin(), list.end(), [&](const T& each) { return each.title == like.title; });
+  if (found != list.end()) return *found;
+  list.push_back(like);
+  return list.back();
+}
+
+// One row for each input: every figure, and its share of that of the first input.
+Table figure_table(const std::vector<std::pair<std::string, Result>>& results) {
+  Table table{"Beside each other", {"input"}, {}};
+  const auto& first = results.front().second.figures;
+  for (const auto& [name, value] : first) {
+    table.columns.push_back(name);
+    table.columns.emplace_back("of the first");
+  }
+  for (const auto& [input, result] : results) {
+    std::vector<std::string> row{input};
+    for (const auto& [name, reference] : first) {
+      const auto own = std::find_if(result.figures.begin(), result.figures.end(),
+                                    [&](const auto& figure) { return figure.first == name; });
+      const bool known = own != result.figures.end() && std::isfinite(own->second);
+      row.push_back(known ? fmt::format("{:.4g}", own->second) : "");
+      row.push_back(known && reference != 0 ? fmt::format("{:.2f}", own->second / reference) : "");
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace
+
+Result beside(const std::vector<std::pair<std::string, Result>>& results) {
+  if (results.empty()) throw InvalidArgument("there is no result to show");
+  if (results.size() == 1) return results.front().second;
+  Result all;
+  all.about = results.front().second.about;
+  if (!results.front().second.figures.empty()) all.tables.push_back(figure_table(results));
+  nlohmann::ordered_json inputs = nlohmann::ordered_json::array();
+  for (const auto& [input, result] : results) {
+    const std::string prefix = input + ": ";
+    for (const std::string& finding : result.findings) all.findings.push_back(prefix + finding);
+    for (const Table& own : result.tables) {
+      Table empty{own.title, {"input"}, {}};
+      empty.columns.insert(empty.columns.end(), own.columns.begin(), own.columns.end());
+      Table& table = titled(all.tables, empty);
+      for (auto row : own.rows) {
+        row.insert(row.begin(), input);
+        table.rows.push_back(std::move(row));
+      }
+    }
+    for (const Chart& own : result.charts) {
+      Chart empty = own;
+      empty.curves.clear();
+      Chart& chart = titled(all.charts, empty);
+      for (Curve curve : own.curves) {
+        curve.name = prefix + curve.name;
+        chart.curves.push_back(std::move(curve));
+      }
+    }
+    for (Map map : result.maps) {
+      map.title = prefix + map.title;
+      all.maps.push_back(std::move(map));
+    }
+    std::string file = input;
+    std::replace_if(
+        file.begin(), file.end(), [](char c) { return c == '/' || c == ' '; }, '_');
+    for (Network network : result.networks) {
+      network.title = prefix + network.title;
+      if (!network.file.empty()) network.file = file + "_" + network.file;
+      all.networks.push_back(std::move(network));
+    }
+    for (const auto& [name, contents] : result.files) all.files.emplace_back(file + "_" + name, contents);
+    for (const auto& [name, value] : result.figures) all.figures.emplace_back(prefix + name, value);
+    inputs.push_back(
+        {{"input", input},
+         {"result", result.json.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json::parse(result.json)}});
+  }
+  all.json = nlohmann::ordered_json{{"inputs", inputs}}.dump();
+  return all;
 }
 
 }  // namespace saddle::analysis

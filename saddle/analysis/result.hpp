@@ -43,6 +43,7 @@ struct Table {
 struct Curve {
   std::string name;
   std::vector<std::pair<double, double>> points;
+  bool dashed = false;  // what a theory says, beside what was measured
 };
 
 struct Chart {
@@ -55,7 +56,21 @@ struct Chart {
 struct Map {
   std::string title, rows, columns;  // what the sides are
   Array<double, 2> values;
-  bool from_zero = true;  // shades begin at 0, else at the smallest value
+  bool from_zero = true;  // shades begin at 0, with another colour below it; else at the smallest value
+};
+
+// A graph with a mark at each end of an edge.
+struct Network {
+  enum class End { line, arrow, circle };
+  struct Edge {
+    Index a = 0, b = 0;
+    End at_a = End::line, at_b = End::line;
+  };
+  std::string title;
+  std::vector<std::string> nodes;
+  std::vector<Edge> edges;
+  std::vector<Index> marked = {};  // nodes that stand out
+  std::string file = {};           // where the same graph stands for Graphviz
 };
 
 struct Result {
@@ -66,6 +81,12 @@ struct Result {
   std::vector<Map> maps;
   std::vector<std::pair<std::string, std::string>> files;  // name and contents: "graph.dot"
   std::string json;                                        // all numbers, as one JSON value
+  std::vector<Network> networks;
+  std::vector<std::pair<std::string, double>> figures;  // those by which several inputs are compared
 };
+
+// Several results of one analysis as one, each under the name of its input: figures in a table, curves of charts with
+// equal titles together, rows of tables with equal titles together.
+SADDLE_API Result beside(const std::vector<std::pair<std::string, Result>>& results);
 
 }  // namespace saddle::analysis

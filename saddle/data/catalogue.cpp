@@ -178,27 +178,6 @@ Task badges_task(const fs::path& folder, const Where& where) {
                    [test = open("test")](const Description&) { return test(); });
 }
 
-// A CSV file in a form of its own; without a test file a part is held out.
-auto table_task(const std::string& name, const std::string& train, const std::string& test,
-                const TableOptions& options) {
-  return [=](const fs::path& folder, const Where& where) {
-    const auto open = [=](const char* split, const std::string& file, const Description* like) {
-      const fs::path plain = folder / file;
-      TableOptions own = options;
-      own.missing = where.missing;
-      own.like = like;
-      return read_table(read_contents(packed_or_not(plain).value_or(plain).string(), where.stream_above),
-                        {.name = name, .split = split}, own);
-    };
-    if (test.empty())
-      return hold_out(
-          name, [=] { return open("all", train, nullptr); }, where.test_share);
-    return make_task(
-        name, [=] { return open("train", train, nullptr); }, nullptr,
-        [=](const Description& like) { return open("test", test, &like); });
-  };
-}
-
 TableOptions adult_options() {
   TableOptions options;
   options.header = {
@@ -220,7 +199,39 @@ TableOptions cancer_options() {
   return options;
 }
 
+// A CSV file in a form of its own.
+auto table_task(const std::string& name) {
+  const auto& all = known_tables();
+  const KnownTable& table =
+      *std::find_if(all.begin(), all.end(), [&](const KnownTable& each) { return each.name == name; });
+  return [&table](const fs::path& folder, const Where& where) {
+    const auto open = [=, &table](const char* split, const std::string& file, const Description* like) {
+      const fs::path plain = folder / file;
+      TableOptions own = table.options;
+      own.missing = where.missing;
+      own.like = like;
+      return read_table(read_contents(packed_or_not(plain).value_or(plain).string(), where.stream_above),
+                        {.name = table.name, .split = split}, own);
+    };
+    if (table.test.empty())
+      return hold_out(
+          table.name, [=, &table] { return open("all", table.train, nullptr); }, where.test_share);
+    return make_task(
+        table.name, [=, &table] { return open("train", table.train, nullptr); }, nullptr,
+        [=, &table](const Description& like) { return open("test", table.test, &like); });
+  };
+}
+
 }  // namespace
+
+const std::vector<KnownTable>& known_tables() {
+  static const std::vector<KnownTable> all{
+      {"adult", "adult.data", "adult.test", adult_options()},
+      {"breast-cancer-wdbc", "breast_cancer.csv", "", cancer_options()},
+      {"poker-hand", "poker-hand-training-true.data", "", {}},
+  };
+  return all;
+}
 
 const std::vector<Known>& catalogue() {
   const auto put = [](const std::string& files) {
@@ -264,14 +275,11 @@ const std::vector<Known>& catalogue() {
       {"stackoverflow-badges", "badges that users earn, with their times", Kind::events, "stackoverflow-badges", "",
        "so_train_event.txt", badges_task, put("so_train_event.txt, so_train_time.txt and the same for test")},
       {"adult", "does a person earn more than 50000 dollars? 14 columns, numbers and categories", Kind::series, "adult",
-       "", "adult.data", table_task("adult", "adult.data", "adult.test", adult_options()),
-       put("adult.data and adult.test")},
+       "", "adult.data", table_task("adult"), put("adult.data and adult.test")},
       {"breast-cancer-wdbc", "is a tumour benign? 30 numbers", Kind::series, "breast-cancer-wdbc", "",
-       "breast_cancer.csv", table_task("breast-cancer-wdbc", "breast_cancer.csv", "", cancer_options()),
-       put("breast_cancer.csv")},
+       "breast_cancer.csv", table_task("breast-cancer-wdbc"), put("breast_cancer.csv")},
       {"poker-hand", "which hand do five cards make? 10 numbers", Kind::series, "poker-hand", "",
-       "poker-hand-training-true.data", table_task("poker-hand", "poker-hand-training-true.data", "", {}),
-       put("poker-hand-training-true.data")},
+       "poker-hand-training-true.data", table_task("poker-hand"), put("poker-hand-training-true.data")},
   };
   return all;
 }

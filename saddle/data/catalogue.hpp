@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "saddle/data/find.hpp"
+#include "saddle/data/table.hpp"
 
 namespace saddle::data {
 
@@ -18,6 +19,13 @@ struct Known {
 };
 
 const std::vector<Known>& catalogue();
+
+// Tables among them.
+struct KnownTable {
+  std::string name, train, test;  // files; without a test file a part is held out
+  TableOptions options;           // how they are written
+};
+const std::vector<KnownTable>& known_tables();
 
 // The folder with its files, if there is one.
 std::optional<std::filesystem::path> folder_of(const Known& known, const Where& where);

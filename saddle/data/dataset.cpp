@@ -13,6 +13,7 @@ const char* to_string(Kind kind) {
     case Kind::tokens: return "tokens";
     case Kind::pair: return "pair";
     case Kind::events: return "events";
+    case Kind::image_text: return "image_text";
   }
   return "";
 }

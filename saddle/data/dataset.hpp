@@ -11,7 +11,7 @@
 
 namespace saddle::data {
 
-enum class Kind { series, image, tokens, pair, events };
+enum class Kind { series, image, tokens, pair, events, image_text };
 const char* to_string(Kind kind);
 
 // A column of a table. Its rows are series with one step per column.
@@ -45,7 +45,8 @@ struct Description {
   std::vector<std::string> notes = {};
 };
 
-// Series hold length x channels values, one step behind the other; images channels x rows x columns in [0,1].
+// Series hold length x channels values, one step behind the other; images channels x rows x columns in [0,1]. An image
+// with a text has both, and the length is that of the text.
 struct Sample {
   std::vector<float> values;
   std::vector<std::int32_t> tokens, second;  // tokens; of a pair, both documents; of events, their types

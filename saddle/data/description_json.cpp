@@ -37,7 +37,7 @@ Description description_from_json(const Json& json) {
   Description d;
   d.name = json.at("name");
   const std::string kind = json.at("kind");
-  for (const Kind each : {Kind::series, Kind::image, Kind::tokens, Kind::pair, Kind::events})
+  for (const Kind each : {Kind::series, Kind::image, Kind::tokens, Kind::pair, Kind::events, Kind::image_text})
     if (to_string(each) == kind) d.kind = each;
   d.channels = json.at("channels");
   d.rows = json.at("rows");

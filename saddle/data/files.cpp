@@ -10,6 +10,7 @@
 
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
+#include "saddle/data/image_text.hpp"
 #include "saddle/data/images.hpp"
 #include "saddle/data/table.hpp"
 #include "saddle/data/task.hpp"
@@ -22,7 +23,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* known_files = "data files are .ts, .csv, .tsv and IDX images, each also as .gz";
+constexpr const char* known_files =
+    "data files are .ts, .csv, .tsv and IDX images, each also as .gz, and .safetensors with images and texts";
 
 std::string lower(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -79,7 +81,8 @@ std::string first_line(const fs::path& file) {
 bool is_data_file(const fs::path& file) {
   const std::string name = plain_name(file);
   return name.ends_with(".ts") || name.ends_with(".csv") || name.ends_with(".tsv") ||
-         name.find("images-idx3") != std::string::npos || name.find("images.idx3") != std::string::npos;
+         name.find("images-idx3") != std::string::npos || name.find("images.idx3") != std::string::npos ||
+         (name.ends_with(".safetensors") && find_train(file.filename().string()) != std::string::npos);
 }
 
 }  // namespace
@@ -135,9 +138,10 @@ fs::path labels_of(const fs::path& images) {
 }
 
 Format format_of(const fs::path& file, const Where& where) {
-  static const std::map<std::string, Format> named = {
-      {"ts", Format::ts},       {"csv", Format::table},   {"idx", Format::idx},      {"listops", Format::listops},
-      {"bytes", Format::bytes}, {"pairs", Format::pairs}, {"tokens", Format::tokens}};
+  static const std::map<std::string, Format> named = {{"ts", Format::ts},         {"csv", Format::table},
+                                                      {"idx", Format::idx},       {"listops", Format::listops},
+                                                      {"bytes", Format::bytes},   {"pairs", Format::pairs},
+                                                      {"tokens", Format::tokens}, {"image_text", Format::image_text}};
   if (!where.format.empty()) {
     const auto found = named.find(where.format);
     if (found != named.end()) return found->second;
@@ -147,6 +151,7 @@ Format format_of(const fs::path& file, const Where& where) {
   }
   const std::string name = plain_name(file);
   if (name.ends_with(".ts")) return Format::ts;
+  if (name.ends_with(".safetensors")) return Format::image_text;
   if (name.find("idx3") != std::string::npos) return Format::idx;
   if (name.ends_with(".csv")) return Format::table;
   if (name.ends_with(".tsv")) {
@@ -162,6 +167,7 @@ Format format_of(const fs::path& file, const Where& where) {
 
 DatasetPtr read_file(const fs::path& file, Format format, Description description, const Where& where,
                      const Description* like, bool labels_required, std::vector<DataError>* problems) {
+  if (format == Format::image_text) return read_image_text(file, std::move(description), like, labels_required);
   const ContentsPtr contents = read_contents(file.string(), where.stream_above);
   if (format == Format::ts || format == Format::table) require_utf8(*contents);
   const auto classes = like != nullptr ? std::optional(like->classes) : std::nullopt;
@@ -200,6 +206,7 @@ DatasetPtr read_file(const fs::path& file, Format format, Description descriptio
     case Format::bytes: return read_text(TextForm::bytes);
     case Format::pairs: return read_text(TextForm::pairs);
     case Format::tokens: return read_text(TextForm::tokens);
+    case Format::image_text: break;
   }
   throw InvalidArgument(fmt::format("cannot read '{}'", file.string()), known_files);
 }
@@ -239,9 +246,16 @@ std::optional<fs::path> training_file(const fs::path& folder, std::vector<std::s
   return std::nullopt;
 }
 
+bool holds_fixed_splits(const fs::path& folder) {
+  return packed_or_not(folder / "data.txt") && packed_or_not(folder / "test_splits.txt");
+}
+
 Task task_of_folder(const fs::path& folder, const Where& where, const std::string& name) {
   std::vector<std::string> candidates;
   if (const auto file = training_file(folder, candidates)) return task_of_file(*file, where, name);
+  if (candidates.empty() && holds_fixed_splits(folder))
+    throw InvalidArgument(fmt::format("'{}' is a table with fixed splits, seen only as a whole", folder.string()),
+                          "saddle train --model npt learns it");
   if (candidates.empty())
     throw InvalidArgument(fmt::format("the folder '{}' holds no data file", folder.string()), known_files);
   throw InvalidArgument(fmt::format("the folder '{}' holds several data files: {}", folder.string(), join(candidates)),

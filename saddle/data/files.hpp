@@ -9,7 +9,7 @@
 
 namespace saddle::data {
 
-enum class Format { ts, table, idx, listops, bytes, pairs, tokens };
+enum class Format { ts, table, idx, listops, bytes, pairs, tokens, image_text };
 
 // The folders that are searched for a name, those that exist, in order. Throws InvalidArgument if the one that was
 // asked for does not exist.
@@ -42,5 +42,7 @@ Task task_of_folder(const std::filesystem::path& folder, const Where& where, con
 // The training file in it, if there is exactly one; the names of the files to choose from go to `candidates`.
 std::optional<std::filesystem::path> training_file(const std::filesystem::path& folder,
                                                    std::vector<std::string>& candidates);
+// A table as data.txt with test_splits.txt: read_whole_table reads it.
+bool holds_fixed_splits(const std::filesystem::path& folder);
 
 }  // namespace saddle::data

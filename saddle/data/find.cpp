@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cctype>
+#include <numeric>
 
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
 #include "saddle/data/catalogue.hpp"
+#include "saddle/data/events.hpp"
 #include "saddle/data/files.hpp"
 #include "saddle/data/generate/generate.hpp"
+#include "saddle/data/next_event.hpp"
 
 namespace saddle::data {
 
@@ -105,13 +108,18 @@ std::vector<Entry> list_tasks(const Where& where) {
       const std::string name = entry.path().filename().string();
       if (!entry.is_directory() || listed(name)) continue;
       const auto file = training_file(entry.path(), candidates);
+      if (!file && holds_fixed_splits(entry.path()))
+        entries.push_back({name, "table with fixed splits, for npt", Kind::series, true, entry.path().string()});
       if (!file) continue;
       const Format format = format_of(*file, where);
-      const Kind kind = format == Format::idx ? Kind::image : Kind::series;
+      const Kind kind = format == Format::idx          ? Kind::image
+                        : format == Format::image_text ? Kind::image_text
+                                                       : Kind::series;
       entries.push_back({name,
-                         format == Format::ts    ? "time series"
-                         : format == Format::idx ? "images"
-                                                 : "table",
+                         format == Format::ts           ? "time series"
+                         : format == Format::idx        ? "images"
+                         : format == Format::image_text ? "images with texts"
+                                                        : "table",
                          kind, true, entry.path().string()});
     }
   for (const Generator& generator : generators()) {
@@ -127,7 +135,33 @@ std::vector<Entry> list_tasks(const Where& where) {
   return entries;
 }
 
+namespace {
+
+// Every event but the first of a sequence is to be predicted. Times stand in a file of their own.
+DatasetPtr open_events(const std::string& file, const Description& like, const Where& where) {
+  const fs::path path(file);
+  std::string name = path.filename().string();
+  const std::size_t at = name.rfind("event");
+  if (at == std::string::npos)
+    throw InvalidArgument(
+        fmt::format("the model was trained on events of {}, and the name of '{}' does not say that it has their types",
+                    like.name, file),
+        "give the file of types, such as new_event.txt: times are read from new_time.txt beside it");
+  name.replace(at, 5, "time");
+  std::vector<std::string> names = like.token_names;
+  if (!names.empty()) names.erase(names.begin());  // padding
+  const DatasetPtr sequences = read_events(read_contents(file, where.stream_above),
+                                           read_contents((path.parent_path() / name).string(), where.stream_above),
+                                           {.name = like.name, .split = "all"}, names);
+  std::vector<Index> all(static_cast<std::size_t>(sequences->size()));
+  std::iota(all.begin(), all.end(), Index{0});
+  return next_events(sequences, std::move(all), like.usual_length, &like);
+}
+
+}  // namespace
+
 DatasetPtr open_samples(const std::string& file, const Description& like, const Where& where) {
+  if (like.kind == Kind::events) return open_events(file, like, where);
   const Format format = format_of(file, where);
   const DatasetPtr samples = read_file(file, format, {.name = like.name, .split = "all"}, where, &like, false);
   const Description& found = samples->description();

@@ -11,11 +11,11 @@
 namespace saddle::data {
 
 struct Where {
-  std::string folder;           // searched first; then $SADDLE_DATA, then ../shared/data
-  std::string test;             // file with the test split of a file that has none beside it
-  std::string format;           // ts, csv, idx, listops, bytes, pairs or tokens; empty: told from name and first line
-  std::string target;           // column with the labels of a CSV file; empty: the last
-  std::string series_id, time;  // columns of a CSV file: equal ids make one series, ordered by time
+  std::string folder;                  // searched first; then $SADDLE_DATA, then ../shared/data
+  std::string test;                    // file with the test split of a file that has none beside it
+  std::string format;                  // as for --format; empty: told from name and first line
+  std::string target;                  // column with the labels of a CSV file; empty: the last
+  std::string series_id, time;         // columns of a CSV file: equal ids make one series, ordered by time
   std::vector<std::string> leave_out;  // columns of a CSV file that are not read
   Missing missing = Missing::interpolate;
   double test_share = 0.2;  // held out of a file that comes without a test split: stratified, the same for every seed
@@ -36,7 +36,8 @@ struct Entry {
 };
 std::vector<Entry> list_tasks(const Where& where = {});
 
-// A file of samples to predict: same kind and columns as `like`, labels optional.
+// A file of samples to predict: same kind and columns as `like`, labels optional. Of events the file of types,
+// X_event.Y, with their times in X_time.Y.
 DatasetPtr open_samples(const std::string& file, const Description& like, const Where& where = {});
 
 }  // namespace saddle::data

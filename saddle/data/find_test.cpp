@@ -141,6 +141,9 @@ TEST(Find, SaysWhatIsNotThereAndWhatIsNear) {
   EXPECT_THAT(refusal<InvalidArgument>("", where), HasSubstr("no data set was named"));
   EXPECT_THAT(refusal<InvalidArgument>("two", where), HasSubstr("several data files: p.ts, q.ts"));
   EXPECT_THAT(refusal<InvalidArgument>("none", where), HasSubstr("holds no data file"));
+  scratch.write("ships/data.txt", "1 2\n3 4\n");
+  scratch.write("ships/test_splits.txt", "0\n");
+  EXPECT_THAT(refusal<InvalidArgument>("ships", where), HasSubstr("a table with fixed splits"));
   EXPECT_THAT(refusal<InvalidArgument>((scratch.folder / "two/r.ts").string(), where), HasSubstr("did you mean"));
   EXPECT_THAT(refusal<InvalidArgument>((scratch.folder / "none/readme.txt").string(), where),
               HasSubstr("cannot tell what"));
@@ -159,6 +162,8 @@ TEST(Find, ListsWhatItFinds) {
   const Scratch scratch;
   scratch.write("Waves/Waves_TRAIN.ts", ts("a b", 3));
   scratch.write("flowers/flowers.csv", "x,y\n1,a\n");
+  scratch.write("ships/data.txt", "1 2\n3 4\n");
+  scratch.write("ships/test_splits.txt", "0\n");
   Where where;
   where.folder = scratch.folder.string();
   const std::vector<Entry> entries = list_tasks(where);
@@ -171,6 +176,7 @@ TEST(Find, ListsWhatItFinds) {
   EXPECT_TRUE(entry("Waves").found);
   EXPECT_EQ(entry("Waves").place, (scratch.folder / "Waves").string());
   EXPECT_EQ(entry("flowers").summary, "table");
+  EXPECT_EQ(entry("ships").summary, "table with fixed splits, for npt");
   EXPECT_EQ(entry("multiscale").place, "generated");
   EXPECT_EQ(entry("lra-retrieval").kind, Kind::pair);
 }

@@ -124,11 +124,12 @@ struct Loader::State {
     Batch batch;
     batch.size = end - begin;
     batch.samples.assign(own.begin(), own.end());
+    const bool both = description.kind == Kind::image_text;
     const bool image = description.kind == Kind::image;
     const Index pixels = description.channels * description.rows * description.columns;
     if (!image) batch.length = padded_length(all, description.max_length);
     const std::size_t steps = at(batch.size * batch.length);
-    if (image) batch.values.reserve(at(batch.size * pixels));
+    if (image || both) batch.values.reserve(at(batch.size * pixels));
     if (description.kind == Kind::series) batch.values.assign(steps * at(description.channels), 0);
     if (!image) batch.mask.assign(steps, 0);
     const bool tokens = !image && description.kind != Kind::series;
@@ -144,10 +145,8 @@ struct Loader::State {
     for (Index i = 0; i < batch.size; ++i) {
       data->read(own[at(i)], sample);
       batch.labels.push_back(sample.label);
-      if (image) {
-        batch.values.insert(batch.values.end(), sample.values.begin(), sample.values.end());
-        continue;
-      }
+      if (image || both) batch.values.insert(batch.values.end(), sample.values.begin(), sample.values.end());
+      if (image) continue;
       const Index length = std::min(sample.length, batch.length);
       if (description.kind == Kind::series) {
         scaling.apply(sample, description.channels);

@@ -10,7 +10,8 @@
 namespace saddle::data {
 
 // Series [B,N,C], images [B,C,rows,columns], tokens [B,N]; shorter ones are padded with 0. A token 0 is masked as
-// padding wherever it stands. The last batch of an epoch may be smaller, and hold none of this worker's samples.
+// padding wherever it stands; an image with a text has both. The last batch of an epoch may be smaller, and hold none
+// of this worker's samples.
 struct Batch {
   Index size = 0, length = 0, second_length = 0;
   std::vector<float> values;

@@ -264,6 +264,19 @@ TEST(Loader, ImagesTokensPairsAndEvents) {
     EXPECT_THAT(batch.times, ElementsAre(0.5, 1.5, 0.5, 1.5));
     EXPECT_THAT(batch.tokens, ElementsAre('b', 0, 'a', 0));
   }
+  {
+    const DatasetPtr both = with(Kind::image_text, {.channels = 1, .rows = 1, .columns = 2, .vocabulary = 256},
+                                 [&](std::string_view bytes, const Record& record, Sample& into) {
+                                   tokens_of(bytes, record, into);
+                                   into.values = {static_cast<float>(bytes[0] - 'a'), 0.5F};
+                                 });
+    Loader loader(both, {1, 0}, {.batch = 2});
+    ASSERT_TRUE(loader.next(batch));
+    EXPECT_THAT(batch.values, ElementsAre(1, 0.5F, 0, 0.5F));
+    EXPECT_THAT(batch.tokens, ElementsAre('b', 0, 0, 'a', 0, 'a'));
+    EXPECT_THAT(batch.mask, ElementsAre(1, 0, 0, 1, 0, 1));
+    EXPECT_THAT(batch.labels, ElementsAre(0, 1));
+  }
 }
 
 TEST(Loader, RefusesOptionsWithoutSense) {

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <set>
 
+#include "saddle/data/column_values.hpp"
 #include "saddle/data/number.hpp"
 #include "saddle/data/table_rows.hpp"
 
@@ -13,47 +12,10 @@ namespace saddle::data {
 
 namespace {
 
-constexpr std::size_t most_categories = 256;
-
 bool is_missing(std::string_view text) {
   double value = 0;
   return read_field(text, value) == Found::missing;
 }
-
-// What the values of a column are, gathered row by row.
-struct ColumnValues {
-  bool numbers = true;
-  long line = 0, column = 0;  // of the first that is none
-  std::string other;
-  std::set<std::string, std::less<>> texts;  // not more than can be categories
-  Index count = 0, others = 0;               // values, and those that are no numbers
-  double low = 0, high = 0;                  // of the numbers
-
-  void add(const CsvField& field) {
-    const std::string_view text = trimmed(field.text);
-    double value = 0;
-    const Found found = read_field(text, value);
-    if (found == Found::missing) return;
-    if (found == Found::number) {
-      low = count == others ? value : std::min(low, value);
-      high = count == others ? value : std::max(high, value);
-    }
-    ++count;
-    others += found == Found::number ? 0 : 1;
-    if (found != Found::number && numbers) {
-      numbers = false;
-      line = field.line;
-      column = field.column;
-      other = text;
-    }
-    if (texts.size() <= most_categories && texts.find(text) == texts.end()) texts.emplace(text);
-  }
-
-  // A few words among many different numbers are mistakes and no categories.
-  bool mistaken() const { return !numbers && others * 10 < count && texts.size() > 20; }
-  // A float has 24 bits: what all numbers share is taken off before it eats them.
-  double offset() const { return numbers && high > low && std::abs(low) > 4096 * (high - low) ? low : 0; }
-};
 
 // How the fields of a row become the steps of a series.
 struct Encoding {
@@ -165,19 +127,9 @@ class TableReader {
   void take_types(const std::vector<ColumnValues>& columns) {
     for (std::size_t i = 0; i < columns.size(); ++i) {
       const ColumnValues& values = columns[i];
-      if (values.mistaken())
-        throw DataError(rows_.file(), values.line, values.column,
-                        fmt::format("column '{}': found '{}', but {} of its {} values are numbers", name(i),
-                                    values.other.substr(0, 40), values.count - values.others, values.count),
-                        "correct the value, leave it empty if it is missing, or leave the column out");
-      if (!values.numbers && values.texts.size() > most_categories)
-        throw DataError(rows_.file(), values.line, values.column,
-                        fmt::format("column '{}': found '{}', which is no number, and the column has more than {} "
-                                    "different values, too many for categories",
-                                    name(i), values.other.substr(0, 40), most_categories),
-                        "correct the value, or leave the column out");
+      values.check(name(i), rows_.file());
       table_.push_back({name(i), {}, values.offset()});
-      if (!values.numbers) table_.back().categories.assign(values.texts.begin(), values.texts.end());
+      if (!values.numbers()) table_.back().categories.assign(values.texts().begin(), values.texts().end());
     }
     encoding_.flagged = missing_ > 0;
   }

@@ -11,6 +11,7 @@
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
 #include "saddle/data/files.hpp"
+#include "saddle/data/image_text.hpp"
 #include "saddle/data/token_text.hpp"
 #include "saddle/io/atomic_file.hpp"
 
@@ -134,7 +135,7 @@ void write_idx(const Dataset& data, Writer& images, Writer& labels) {
 
 [[noreturn]] void refuse(Kind kind) {
   throw NotSupported(fmt::format("data of the kind '{}' cannot be written", to_string(kind)), {},
-                     "series, tokens and grey images can be");
+                     "series, tokens, grey images and images with texts can be");
 }
 
 }  // namespace
@@ -145,12 +146,14 @@ std::string file_name_for(Kind kind, const std::string& name, const std::string&
   for (char& c : capitals) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   if (kind == Kind::series) return fmt::format("{}_{}.ts", name, capitals);
   if (kind == Kind::tokens) return fmt::format("{}_{}.tsv", name, word_for_split);
+  if (kind == Kind::image_text) return fmt::format("{}_{}.safetensors", name, word_for_split);
   if (kind == Kind::image) return fmt::format("{}-images-idx3-ubyte", split == "test" ? "t10k" : word_for_split);
   refuse(kind);
 }
 
 void write_dataset(const Dataset& data, const std::filesystem::path& file) {
   const Kind kind = data.description().kind;
+  if (kind == Kind::image_text) return write_image_text(data, file);
   if (kind != Kind::series && kind != Kind::tokens && kind != Kind::image) refuse(kind);
   Writer out(file);
   if (kind == Kind::image) {

@@ -185,7 +185,8 @@ std::vector<Baseline> baselines(const data::Task& task, const BaselineOptions& o
   std::vector<Baseline> all{commonest(splits)};
   if (about.kind == data::Kind::series) add_series(splits, all);
   if (about.kind == data::Kind::tokens) all.push_back(first_token(splits));
-  if (about.kind == data::Kind::tokens || about.kind == data::Kind::pair) all.push_back(histogram(splits));
+  const bool text = about.kind == data::Kind::pair || about.kind == data::Kind::image_text;
+  if (about.kind == data::Kind::tokens || text) all.push_back(histogram(splits));
   if (about.kind == data::Kind::image || about.rows > 0) add_pixels(splits, all);
   return all;
 }

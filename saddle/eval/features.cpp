@@ -47,7 +47,7 @@ Features series_of(const data::Dataset& data, const data::Scaling& scaling, Inde
 Features pixels_of(const data::Dataset& data) {
   const data::Description& about = data.description();
   const Index pixels = about.rows * about.columns;
-  if (about.kind == data::Kind::image)
+  if (about.kind == data::Kind::image || about.kind == data::Kind::image_text)
     return rows_from(data, about.channels * pixels, [](const data::Sample& sample, auto row) {
       std::copy(sample.values.begin(), sample.values.end(), row.data());
     });

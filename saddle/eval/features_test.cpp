@@ -33,6 +33,13 @@ TEST(Features, PixelsOfImagesAndOfTokens) {
   Features expected(1, 4);
   expected << 0, 0.25, 0.5, 1;
   EXPECT_EQ(pixels_of(image), expected);
+  data::Sample sample = series_sample({0, 0.25, 0.5, 1}, 1, 0);
+  sample.tokens = {2, 1};
+  const MemoryData both({.kind = Kind::image_text, .channels = 2, .rows = 1, .columns = 2, .vocabulary = 3}, {sample});
+  EXPECT_EQ(pixels_of(both), expected);
+  Features words(1, 3);
+  words << 0, 0.5, 0.5;
+  EXPECT_EQ(histograms_of(both, 100), words);
   const MemoryData tokens({.kind = Kind::tokens, .rows = 1, .columns = 3, .vocabulary = 256},
                           {token_sample({0, 51, 255}, 0)});
   Features grey(1, 3);

@@ -2,7 +2,10 @@
 
 #include <torch/autograd.h>
 
+#include <limits>
+
 #include "saddle/base/error.hpp"
+#include "saddle/nn/plain.hpp"
 #include "saddle/nn/tensor.hpp"
 
 namespace saddle::nn {
@@ -126,17 +129,68 @@ class CausalProduct : public torch::autograd::Function<CausalProduct> {
   }
 };
 
+bool plainly(const Tensor& v) { return PlainOperations::are_wanted() || !v.is_cpu(); }
+
+// i - j for i, j < N: [N,N]
+Tensor differences(const Tensor& like) {
+  const Tensor n = torch::arange(like.size(2), torch::TensorOptions(torch::kInt64).device(like.device()));
+  return n.unsqueeze(1) - n;
+}
+
+// [B,1,N,1], 1 for tokens before the length of their sequence.
+Tensor existing(const Tensor& lengths, const Tensor& like) {
+  const Tensor n = torch::arange(like.size(2), torch::TensorOptions(torch::kInt64).device(like.device()));
+  return n.lt(lengths.to(like.device()).unsqueeze(1)).to(like.scalar_type()).view({-1, 1, like.size(2), 1});
+}
+
+// w [B,H,N,..] at entries [N,N], or [B,1,N,N] of each sequence: [B,H,N,N,..]
+Tensor spread(const Tensor& w, const Tensor& entries) {
+  const int64_t N = w.size(2);
+  if (entries.dim() == 2) return w.index_select(2, entries.flatten()).unflatten(2, {N, N});
+  Tensor at = entries.expand({-1, w.size(1), -1, -1}).flatten(2);
+  if (w.dim() == 3) return w.gather(2, at).unflatten(2, {N, N});
+  return w.gather(2, at.unsqueeze(3).expand({-1, -1, -1, w.size(3)})).unflatten(2, {N, N});
+}
+
+Tensor plain_circular(const Tensor& w, const Tensor& v, const Tensor& lengths, Direction direction) {
+  Tensor apart = differences(v);
+  if (direction == Direction::correlation) apart = apart.neg();
+  Tensor entries = torch::where(apart.lt(0), apart + v.size(2), apart), values = v, exist;
+  if (lengths.defined()) {
+    // Turned round at the length of the sequence; what lies behind it is not used.
+    const Tensor turned = apart + lengths.to(v.device()).view({-1, 1, 1, 1});
+    entries = torch::where(apart.lt(0), turned, apart).clamp(0, v.size(2) - 1);
+    exist = existing(lengths, v);
+    values = v * exist;
+  }
+  const Tensor matrix = spread(w, entries);
+  const Tensor y = w.dim() == 3 ? torch::matmul(matrix, values) : (matrix * values.unsqueeze(2)).sum(3);
+  return exist.defined() ? y * exist : y;
+}
+
+Tensor plain_causal(const Tensor& z, const Tensor& v, const Tensor& lengths) {
+  const Tensor apart = differences(v);
+  const Tensor scores = spread(z, apart.clamp_min(0));
+  const Tensor weights = scores.masked_fill(apart.lt(0), -std::numeric_limits<double>::infinity()).softmax(3);
+  // A row whose scores are all -inf has none.
+  const Tensor y = torch::matmul(torch::where(weights.eq(weights), weights, torch::zeros({}, z.options())), v);
+  return lengths.defined() ? y * existing(lengths, v) : y;
+}
+
 }  // namespace
 
 Tensor circular_product(const Tensor& w, const Tensor& v, const Tensor& lengths, Direction direction) {
+  if (plainly(v)) return plain_circular(w, v, lengths, direction);
   return CircularProduct::apply(w, v, lengths, static_cast<int64_t>(direction));
 }
 
 Tensor causal_product(const Tensor& z, const Tensor& v, const Tensor& lengths) {
+  if (plainly(v)) return plain_causal(z, v, lengths);
   return CausalProduct::apply(z, v, lengths);
 }
 
 Tensor prefix_lengths(const Tensor& key_mask, int64_t B, int64_t N) {
+  if (PlainOperations::are_wanted()) return key_mask.defined() ? key_mask.to(torch::kInt64).sum(1) : Tensor();
   if (!key_mask.defined()) return torch::full({B}, N, torch::kInt64);
   const Tensor mask = key_mask.to(torch::kInt64).cpu();
   const Tensor lengths = mask.sum(1);

@@ -11,7 +11,7 @@ namespace saddle::nn {
 using torch::Tensor;
 
 // w [B,H,N] or, one kernel per channel, [B,H,N,D]; v [B,H,N,D]; lengths [B] of int64, on the CPU -> [B,H,N,D], laid out
-// as [B,N,H,D]. float or double.
+// as [B,N,H,D]. float or double. As plain operations, the circulant matrices are written out.
 Tensor circular_product(const Tensor& w, const Tensor& v, const Tensor& lengths,
                         kernels::circular::Direction direction);
 
@@ -19,7 +19,8 @@ Tensor circular_product(const Tensor& w, const Tensor& v, const Tensor& lengths,
 Tensor causal_product(const Tensor& z, const Tensor& v, const Tensor& lengths);
 
 // Lengths [B] of int64 from a mask [B,N] whose sequences are padded at the end; undefined: N each. Throws
-// InvalidArgument for any other mask.
+// InvalidArgument for any other mask. As plain operations, which do not look at numbers, any mask is taken for such a
+// one, and without a mask the lengths are undefined.
 Tensor prefix_lengths(const Tensor& key_mask, int64_t B, int64_t N);
 
 }  // namespace saddle::nn

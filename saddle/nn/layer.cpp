@@ -39,6 +39,10 @@ ExtraLosses::ExtraLosses() : before_(current_losses) { current_losses = this; }
 ExtraLosses::~ExtraLosses() { current_losses = before_; }
 ExtraLosses* ExtraLosses::current() { return current_losses; }
 
-Tensor ExtraLosses::mean() const { return terms_.empty() ? Tensor() : torch::stack(terms_).mean(); }
+Tensor ExtraLosses::mean() const {
+  if (terms_.empty()) return whole_;
+  const Tensor mean = torch::stack(terms_).mean();
+  return whole_.defined() ? mean + whole_ : mean;
+}
 
 }  // namespace saddle::nn

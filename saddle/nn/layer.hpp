@@ -45,13 +45,16 @@ class SADDLE_TORCH_API ExtraLosses {
 
   // A number, or one for each sample.
   void add(const Tensor& term) { terms_.push_back(term.mean()); }
-  // The mean over the layers that left one; undefined if none did.
+  // A number that belongs to the model as a whole, and is not averaged with what layers leave.
+  void add_whole(const Tensor& term) { whole_ = whole_.defined() ? whole_ + term : term; }
+  // The mean over the layers that left one, and the whole terms; undefined if there are none.
   Tensor mean() const;
 
   static ExtraLosses* current();
 
  private:
   std::vector<Tensor> terms_;
+  Tensor whole_;
   ExtraLosses* before_;
 };
 

@@ -7,6 +7,8 @@
 
 #include "saddle/mechanisms/registry.hpp"
 #include "saddle/nn/blocks/self_attention.hpp"
+#include "saddle/nn/layer_reference.hpp"
+#include "saddle/nn/plain.hpp"
 #include "saddle/nn/taps.hpp"
 
 namespace saddle::nn {
@@ -57,10 +59,6 @@ std::vector<LayerCase> cases_of(const mechanisms::Mechanism& mechanism) {
 std::vector<double> numbers(const Tensor& tensor) {
   const Tensor dense = tensor.detach().to(torch::kFloat64).contiguous();
   return {dense.data_ptr<double>(), dense.data_ptr<double>() + dense.numel()};
-}
-
-tape::Value on_tape(const Tensor& tensor) {
-  return {Shape(tensor.sizes().begin(), tensor.sizes().end()), numbers(tensor)};
 }
 
 void expect_near(const std::vector<double>& computed, const std::vector<double>& expected, double tolerance,
@@ -118,12 +116,7 @@ TEST_P(LayerOfMechanism, FollowsItsReference) {
     if (loss.defined()) total = total + loss;
     total.backward();
 
-    mechanisms::LayerInputs inputs;
-    inputs.x = on_tape(r.x);
-    if (c.masked) inputs.key_mask = on_tape(r.mask);
-    inputs.place = c.place;
-    for (const auto& item : r.module->named_parameters()) inputs.weights.emplace(item.key(), on_tape(item.value()));
-    for (const auto& item : r.module->named_buffers()) inputs.weights.emplace(item.key(), on_tape(item.value()));
+    const mechanisms::LayerInputs inputs = reference_inputs(*r.module, c.place, r.x, r.mask);
     const auto outputs = mechanisms::find_layer(c.text)->reference(inputs);
     expect_near(numbers(y), outputs.at("y").data(), tolerance, "y");
     std::vector<tape::Cotangent> roots{{outputs.at("y"), numbers(cotangent)}};
@@ -152,6 +145,34 @@ TEST_P(LayerOfMechanism, RunsInFloat) {
     const Tensor y = r.module->forward(r.x.to(torch::kFloat32), r.mask);
     EXPECT_EQ(y.scalar_type(), torch::kFloat32);
     expect_near(numbers(y), numbers(expected), 1e-4, "y");
+  }
+}
+
+// For exporters and other devices: without any kernel, the same numbers and gradients.
+TEST_P(LayerOfMechanism, IsMadeOfPlainOperationsToo) {
+  for (const LayerCase& c : cases_of(*GetParam())) {
+    SCOPED_TRACE(c.text + (c.masked ? ", masked" : ""));
+    Computed r = computed(c);
+    r.x.requires_grad_();
+    const Tensor cotangent = torch::randn_like(r.x);
+    std::vector<Tensor> inputs = r.module->parameters();
+    inputs.push_back(r.x);
+    const auto run = [&] {
+      ExtraLosses losses;
+      const Tensor y = r.module->forward(r.x, r.mask), loss = losses.mean();
+      Tensor total = (y * cotangent).sum();
+      if (loss.defined()) total = total + loss;
+      auto gradients = torch::autograd::grad({total}, inputs, {}, false, false, true);
+      gradients.insert(gradients.begin(), y);
+      return gradients;
+    };
+    const auto expected = run();
+    const PlainOperations plain;
+    const auto found = run();
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_EQ(found[i].defined(), expected[i].defined()) << i;
+      if (expected[i].defined()) expect_near(numbers(found[i]), numbers(expected[i]), 1e-9, std::to_string(i));
+    }
   }
 }
 

@@ -1,7 +1,6 @@
 #include "saddle/nn/spiking.hpp"
 
 #include <ATen/Parallel.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -12,6 +11,8 @@
 
 #include "saddle/base/error.hpp"
 #include "saddle/mechanisms/spiking/shiftmax.hpp"
+#include "saddle/nn/dense/batched_product.hpp"
+#include "saddle/nn/plain.hpp"
 
 namespace saddle::nn {
 
@@ -244,7 +245,7 @@ struct Keys {
 
 // Scores q k^T of a block -> weights in their place. gamma [G,N] is written, or read if it is known.
 Tensor block_weights(const Tensor& q, const Tensor& k, const Block& b, const Keys& keys, Tensor& gamma, bool known) {
-  Tensor scores = torch::bmm(of_block(q, b), of_heads(k, b).transpose(1, 2));
+  Tensor scores = batched_product(of_block(q, b), of_heads(k, b).transpose(1, 2));
   const Index M = scores.size(2), N = q.size(1);
   with_type(scores, [&]<class T>(T*) {
     T* const all = scores.data_ptr<T>();
@@ -277,30 +278,26 @@ Tensor block_weights(const Tensor& q, const Tensor& k, const Block& b, const Key
 
 Tensor row_exponents(const Tensor& q) { return torch::empty({q.size(0), q.size(1)}, q.options()); }
 
-// Whoever calls: products of whole numbers are exact in float, not in bfloat16.
-struct WithoutAutocast : c10::impl::ExcludeDispatchKeyGuard {
-  WithoutAutocast() : c10::impl::ExcludeDispatchKeyGuard(c10::autocast_dispatch_keyset) {}
-};
-
+// Products of whole numbers are exact in float, not in bfloat16: batched_product stays in float whoever calls.
 class SpikeProduct : public torch::autograd::Function<SpikeProduct> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v) {
-    const WithoutAutocast guard;
     context->save_for_backward({q, k, v});
-    return keys_first(q) ? torch::bmm(q, torch::bmm(k.transpose(1, 2), v))
-                         : torch::bmm(torch::bmm(q, k.transpose(1, 2)), v);
+    return keys_first(q) ? batched_product(q, batched_product(k.transpose(1, 2), v))
+                         : batched_product(batched_product(q, k.transpose(1, 2)), v);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const WithoutAutocast guard;
     const auto saved = context->get_saved_variables();
     const Tensor &q = saved[0], &k = saved[1], &v = saved[2], dy = gradients[0].contiguous();
     if (keys_first(q)) {
-      const Tensor state = torch::bmm(k.transpose(1, 2), v), d_state = torch::bmm(q.transpose(1, 2), dy);
-      return {torch::bmm(dy, state.transpose(1, 2)), torch::bmm(v, d_state.transpose(1, 2)), torch::bmm(k, d_state)};
+      const Tensor state = batched_product(k.transpose(1, 2), v), d_state = batched_product(q.transpose(1, 2), dy);
+      return {batched_product(dy, state.transpose(1, 2)), batched_product(v, d_state.transpose(1, 2)),
+              batched_product(k, d_state)};
     }
-    const Tensor score = torch::bmm(q, k.transpose(1, 2)), d_score = torch::bmm(dy, v.transpose(1, 2));
-    return {torch::bmm(d_score, k), torch::bmm(d_score.transpose(1, 2), q), torch::bmm(score.transpose(1, 2), dy)};
+    const Tensor score = batched_product(q, k.transpose(1, 2)), d_score = batched_product(dy, v.transpose(1, 2));
+    return {batched_product(d_score, k), batched_product(d_score.transpose(1, 2), q),
+            batched_product(score.transpose(1, 2), dy)};
   }
 
  private:
@@ -311,11 +308,10 @@ class ShiftmaxProduct : public torch::autograd::Function<ShiftmaxProduct> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v,
                         const c10::optional<Tensor>& given_mask, int64_t H) {
-    const WithoutAutocast guard;
     const Tensor mask = given_mask.value_or(Tensor());
     Tensor gamma = row_exponents(q), y = torch::empty({v.size(0), q.size(1), v.size(2)}, v.options());
     for_score_blocks(q.size(0), q.size(1), [&](const Block& b) {
-      of_block(y, b).copy_(torch::bmm(block_weights(q, k, b, {mask, H}, gamma, false), of_heads(v, b)));
+      of_block(y, b).copy_(batched_product(block_weights(q, k, b, {mask, H}, gamma, false), of_heads(v, b)));
     });
     context->save_for_backward({q, k, v, mask, gamma});
     context->saved_data["heads"] = H;
@@ -324,7 +320,6 @@ class ShiftmaxProduct : public torch::autograd::Function<ShiftmaxProduct> {
 
   // With W the weights and gamma constant: dW = dy v^T, dS = ln 2 W dW.
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const WithoutAutocast guard;
     const auto saved = context->get_saved_variables();
     const Tensor &q = saved[0], &k = saved[1], &v = saved[2], dy = gradients[0].contiguous();
     const Keys keys{saved[3], context->saved_data["heads"].toInt()};
@@ -332,14 +327,64 @@ class ShiftmaxProduct : public torch::autograd::Function<ShiftmaxProduct> {
     Tensor dq = torch::empty_like(q), dk = torch::zeros_like(k), dv = torch::zeros_like(v);
     for_score_blocks(q.size(0), q.size(1), [&](const Block& b) {
       const Tensor w = block_weights(q, k, b, keys, gamma, true), dy_block = of_block(dy, b);
-      of_heads(dv, b).baddbmm_(w.transpose(1, 2), dy_block);
-      const Tensor ds = torch::bmm(dy_block, of_heads(v, b).transpose(1, 2)).mul_(w).mul_(std::numbers::ln2);
-      of_block(dq, b).copy_(torch::bmm(ds, of_heads(k, b)));
-      of_heads(dk, b).baddbmm_(ds.transpose(1, 2), of_block(q, b));
+      of_heads(dv, b).add_(batched_product(w.transpose(1, 2), dy_block));
+      const Tensor ds = batched_product(dy_block, of_heads(v, b).transpose(1, 2)).mul_(w).mul_(std::numbers::ln2);
+      of_block(dq, b).copy_(batched_product(ds, of_heads(k, b)));
+      of_heads(dk, b).add_(batched_product(ds.transpose(1, 2), of_block(q, b)));
     });
     return {dq, dk, dv, Tensor(), Tensor()};
   }
 };
+
+bool plainly(const Tensor& x) { return PlainOperations::are_wanted() || !x.is_cpu(); }
+
+// What a spike is taken for on the way back, so that its slope is the surrogate's.
+Tensor smooth_spike(const Tensor& u, const Neuron& neuron) {
+  if (neuron.surrogate == Surrogate::clamp) return u.clamp(-neuron.bound, neuron.bound);
+  const Tensor up = torch::sigmoid((u - neuron.threshold) * neuron.alpha);
+  return neuron.form == Form::ternary ? up - torch::sigmoid((u + neuron.threshold) * -neuron.alpha) : up;
+}
+
+// As `fired`, step by step.
+Tensor plain_fired(const Tensor& x, const Neuron& neuron, Index T) {
+  const Step<double> step(neuron);
+  const bool ternary = neuron.form == Form::ternary, learns = torch::GradMode::is_enabled() && x.requires_grad();
+  Tensor v;
+  std::vector<Tensor> spikes;
+  for (Index t = 0; t < T; ++t) {
+    const Tensor in = x.select(0, x.size(0) == T ? t : 0) * step.gain;
+    const Tensor u = t == 0 ? in + (step.leak * step.start + step.drift) : v * step.leak + in + step.drift;
+    Tensor s = u.ge(step.threshold).to(x.scalar_type());
+    if (ternary) s = s - u.le(-step.threshold).to(x.scalar_type());
+    if (learns) {
+      const Tensor smooth = smooth_spike(u, neuron);
+      s = s + (smooth - smooth.detach());
+    }
+    spikes.push_back(s);
+    const Tensor fired = neuron.detach ? s.detach() : s;
+    const Tensor silent = torch::rsub(ternary ? fired.abs() : fired, 1);
+    v = u * (silent * step.keep + step.keep_fired) + fired * step.impulse;
+  }
+  return torch::stack(spikes);
+}
+
+// 2^(x - max) rounded to a sum of at most 1 by a power of two: scores [G,N,M], H heads for each of B masks.
+Tensor plain_shiftmax(const Tensor& scores, const Tensor& mask, Index H) {
+  const double nothing = -std::numeric_limits<double>::infinity();
+  Tensor x = scores;
+  if (mask.defined()) {
+    const Index G = x.size(0), B = mask.size(0);
+    x = x.view({G / (B * H), B, H, x.size(1), x.size(2)})
+            .masked_fill(mask.logical_not().view({1, B, 1, 1, -1}), nothing)
+            .view({G, x.size(1), x.size(2)});
+  }
+  const Tensor kept = x.detach(), most = kept.amax({2}, true).clamp_min(-std::numeric_limits<float>::max());
+  const Tensor sum = torch::pow(2, kept - most).sum(2, true).clamp_min(1);
+  // The logarithm is rounded: which whole number lies above is decided by the sum itself.
+  const Tensor near = (sum.log() / std::numbers::ln2).round();
+  const Tensor shift = near + sum.gt(torch::pow(2, near)).to(x.scalar_type());
+  return torch::pow(2, x - most - shift);
+}
 
 Tensor bool_mask(const Tensor& mask) { return mask.defined() ? mask.to(torch::kBool).contiguous() : mask; }
 
@@ -350,6 +395,7 @@ Tensor fire(const Tensor& given, const Neuron& neuron, Index T) {
   if (given.dim() < 1 || T < 1 || (given.size(0) != T && given.size(0) != 1))
     throw InvalidArgument("[spiking] " + std::to_string(given.dim() < 1 ? 0 : given.size(0)) +
                           " time steps are given for " + std::to_string(T) + ": 1 or as many are expected");
+  if (plainly(given)) return plain_fired(given, neuron, T);
   const Tensor x = given.contiguous();
   if (torch::GradMode::is_enabled() && x.requires_grad()) return Fire::apply(x, neuron, T);
   Tensor nothing;
@@ -357,10 +403,12 @@ Tensor fire(const Tensor& given, const Neuron& neuron, Index T) {
 }
 
 Tensor spike_product(const Tensor& q, const Tensor& k, const Tensor& v) {
+  if (plainly(q)) return batched_product(q, batched_product(k.transpose(1, 2), v));
   return SpikeProduct::apply(q.contiguous(), k.contiguous(), v.contiguous());
 }
 
 Tensor shiftmax_product(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& key_mask, Index heads) {
+  if (plainly(q)) return batched_product(plain_shiftmax(batched_product(q, k.transpose(1, 2)), key_mask, heads), v);
   c10::optional<Tensor> mask;
   if (key_mask.defined()) mask = bool_mask(key_mask);
   return ShiftmaxProduct::apply(q.contiguous(), k.contiguous(), v.contiguous(), mask, heads);
@@ -368,7 +416,6 @@ Tensor shiftmax_product(const Tensor& q, const Tensor& k, const Tensor& v, const
 
 Tensor shiftmax_weights(const Tensor& q, const Tensor& k, const Tensor& key_mask, Index heads) {
   const torch::NoGradGuard no_gradient;
-  const WithoutAutocast guard;
   Tensor gamma = row_exponents(q);
   const Block all{0, q.size(0), 0, q.size(1)};
   return block_weights(q, k, all, {bool_mask(key_mask), heads}, gamma, false);

@@ -5,6 +5,7 @@
 
 #include "saddle/base/error.hpp"
 #include "saddle/mechanisms/time_attention/time_encoder.hpp"
+#include "saddle/nn/layer_reference.hpp"
 
 namespace saddle::nn {
 namespace {
@@ -25,13 +26,6 @@ constexpr EncodingCase all_cases[] = {{"mercer", 4},
                                       {"bochner(variant=log-normal)", 6},
                                       {"bochner(variant=uniform)", 6},
                                       {"bochner(variant=paper)", 6}};
-
-tape::Value on_tape(const Tensor& tensor) {
-  if (!tensor.defined()) return {};
-  const Tensor dense = tensor.detach().to(torch::kFloat64).contiguous();
-  return {Shape(dense.sizes().begin(), dense.sizes().end()),
-          {dense.data_ptr<double>(), dense.data_ptr<double>() + dense.numel()}};
-}
 
 double distance(const Tensor& found, const std::vector<double>& expected) {
   const Tensor other = torch::tensor(expected, torch::kFloat64);

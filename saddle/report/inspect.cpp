@@ -39,11 +39,13 @@ Json input(const Field& field) {
   if (kind == "image") {
     const Index channels = positive(field.at("channels"), 4), rows = positive(field.at("rows"), 4096),
                 columns = positive(field.at("columns"), 4096);
-    return {{"kind", kind},
-            {"channels", channels},
-            {"rows", rows},
-            {"columns", columns},
-            {"values", bytes(field.at("values"), channels * rows * columns)}};
+    Json out{{"kind", kind},
+             {"channels", channels},
+             {"rows", rows},
+             {"columns", columns},
+             {"values", bytes(field.at("values"), channels * rows * columns)}};
+    if (const auto words = field.find("words")) out["words"] = words->texts();  // of the text beside it
+    return out;
   }
   if (kind == "series") {
     const Index length = field.at("length").whole();

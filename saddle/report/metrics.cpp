@@ -46,6 +46,7 @@ std::string read_metrics(const std::filesystem::path& file, bool finished) {
       const auto number = entry.find(key);  // a loss that is not finite is written as null
       columns[key].push_back(number ? rounded(number->number(), 7) : Json());
     }
+    if (const auto rmse = entry.find("rmse")) columns["rmse"].push_back(rounded(rmse->number(), 7));  // of numbers
   }
   for (Json& columns : out)
     for (Json& column : columns) thin(column);

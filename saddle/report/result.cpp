@@ -18,8 +18,14 @@ double share(const Field& field) {
   return value;
 }
 
+// Of classes the accuracy, of numbers the root of the mean squared error.
 Json scores(const Field& field) {
-  Json out{{"accuracy", share(field.at("accuracy"))}};
+  Json out = Json::object();
+  if (const auto rmse = field.find("rmse")) {
+    out["rmse"] = rmse->number();
+  } else {
+    out["accuracy"] = share(field.at("accuracy"));
+  }
   if (const auto loss = field.find("loss")) out["loss"] = loss->number();
   return out;
 }
@@ -88,7 +94,8 @@ void read_result(const std::filesystem::path& file, Run& run) {
   run.data = data.at("name").text();
   run.kind = data.at("kind").text();
   run.classes = data.at("classes").texts();
-  if (run.classes.empty()) data.at("classes").fail("expected at least one class");
+  const bool numbers = data.find("predicts") && data.at("predicts").text() == "numbers";
+  if (run.classes.empty() && !numbers) data.at("classes").fail("expected at least one class");
   run.attention = root.at("attention").texts();
   if (run.attention.empty()) root.at("attention").fail("expected the written form of each layer");
   run.label = label_of(run.attention);
@@ -116,6 +123,9 @@ void read_result(const std::filesystem::path& file, Run& run) {
   if (const auto count = test.find("count")) out["test"]["count"] = count->whole();
   if (const auto matrix = test.find("confusion")) out["test"]["confusion"] = confusion(*matrix, run.classes.size());
   if (const auto rows = test.find("per_class")) out["test"]["per_class"] = per_class(*rows, run.classes.size());
+  if (const auto objectives = root.find("pretraining"))
+    for (const char* name : {"masked_words", "matching"})
+      if (const auto objective = objectives->find(name)) out["pretraining"][name] = scores(*objective);
   if (const auto distances = root.find("head_distance")) out["head_distance"] = head_distances(*distances);
   run.result = out.dump();
 }

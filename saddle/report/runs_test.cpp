@@ -129,6 +129,18 @@ TEST_F(Runs, PooledKeysKnowTheirTokens) {
   EXPECT_EQ(groups[49], 16);
 }
 
+TEST_F(Runs, ImagesKeepTheirWords) {
+  const fs::path folder = make("one", small());
+  edit(folder / "inspect.json", [](Json& document) { document["samples"][0]["input"]["words"] = {"[CLS]", "red"}; });
+  edit(folder / "result.json", [](Json& document) {
+    document["pretraining"] = {{"matching", {{"accuracy", 0.75}, {"floor", 0.5}, {"count", 8}}}};
+  });
+  const auto run = read_runs({root()})[0];
+  EXPECT_EQ(Json::parse(run.inspect)["samples"][0]["input"]["words"], Json({"[CLS]", "red"}));
+  EXPECT_EQ(Json::parse(run.result)["pretraining"]["matching"]["accuracy"], 0.75);
+  EXPECT_FALSE(Json::parse(run.result)["pretraining"].contains("masked_words"));
+}
+
 TEST_F(Runs, AnAttentionUnknownHereHasNoGroups) {
   Fabricated run = small("made_up+sh(1,2)");
   run.factors = {1, 2};

@@ -56,11 +56,12 @@ const char* kind_of(Index) { return "a whole number"; }
 const char* kind_of(double) { return "a number"; }
 const char* kind_of(bool) { return "true or false"; }
 
-// visit(section, info, field) for all settings of data and train.
+// visit(section, info, field) for all settings of data, train and table.
 template <class Any, class Visit>
 void visit_all(Any& settings, Visit&& visit) {
   DataSettings::options(settings.data, [&](const SettingInfo& info, auto& field) { visit("data", info, field); });
   TrainSettings::options(settings.train, [&](const SettingInfo& info, auto& field) { visit("train", info, field); });
+  TableSettings::options(settings.table, [&](const SettingInfo& info, auto& field) { visit("table", info, field); });
 }
 
 std::string key_of(std::string_view section, std::string_view name) { return fmt::format("{}.{}", section, name); }
@@ -89,6 +90,10 @@ void check_bounds(const std::string& key, double value, const std::string& origi
                                                     {"train.warmup", {0, none}},
                                                     {"train.min_lr", {0, none}},
                                                     {"train.clip", {0, none}},
+                                                    {"train.clip_value", {0, none}},
+                                                    {"train.flat", {0, 1}},
+                                                    {"train.lookahead", {0, none}},
+                                                    {"train.lookahead_share", {0, 1}},
                                                     {"train.label_smoothing", {0, 0.99}},
                                                     {"train.mixup", {0, none}},
                                                     {"train.ema", {0, 0.999999999}},
@@ -98,7 +103,12 @@ void check_bounds(const std::string& key, double value, const std::string& origi
                                                     {"train.budget", {0, none}},
                                                     {"train.checkpoint_every", {0, none}},
                                                     {"train.workers", {1, 64}},
-                                                    {"train.threads", {0, 1024}}};
+                                                    {"train.threads", {0, 1024}},
+                                                    {"table.split", {0, none}},
+                                                    {"table.mask_features", {0, 1}},
+                                                    {"table.mask_targets", {0, 1}},
+                                                    {"table.hidden_share", {0, 1}},
+                                                    {"table.feature_share", {-1, 1}}};
   const auto found = bounds.find(key);
   if (found == bounds.end() || (value >= found->second.low && value <= found->second.high)) return;
   const std::string expected = found->second.high == none ? fmt::format("at least {}", format_number(found->second.low))
@@ -254,7 +264,9 @@ std::vector<Given> settings_of_environment() {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string variable(text.substr(0, text.find('=')));
-    if (!variable.starts_with("SADDLE_TRAIN_") && !variable.starts_with("SADDLE_DATA_")) continue;
+    if (!variable.starts_with("SADDLE_TRAIN_") && !variable.starts_with("SADDLE_DATA_") &&
+        !variable.starts_with("SADDLE_TABLE_"))
+      continue;
     const auto found = keys.find(variable);
     if (found == keys.end()) {
       std::vector<std::string> names;
@@ -292,6 +304,7 @@ std::vector<Entry> entries(const Settings& settings) {
       for (const auto& [name, value] : settings.model_options) add("model", name, value, true);
       modelled = true;
     }
+    if (std::string_view(section) == "table" && settings.model != "npt") return;
     add(section, info.name, text_of(field), std::is_same_v<std::decay_t<decltype(field)>, std::string>);
   });
   return list;

@@ -54,6 +54,8 @@ LabelledBatch to_tensors(data::Batch& batch, const data::Description& data, Inde
       tensors.inputs.mask = padded(wrap(batch.mask, {B, N}, torch::kBool), positions);
       if (data.kind == data::Kind::events)
         tensors.inputs.times = padded(wrap(batch.times, {B, N}, torch::kFloat64), positions);
+      if (data.kind == data::Kind::image_text)
+        tensors.inputs.images = wrap(batch.values, {B, data.channels, data.rows, data.columns}, torch::kFloat32);
       if (data.kind == data::Kind::pair) {
         const Index M = batch.second_length;
         tensors.inputs.second = padded(wrap(batch.second, {B, M}, torch::kInt64), positions);
@@ -68,7 +70,7 @@ LabelledBatch to_tensors(data::Batch& batch, const data::Description& data, Inde
 LabelledBatch slice(const LabelledBatch& batch, Index first, Index size) {
   LabelledBatch part = batch;
   for (Tensor* tensor : {&part.inputs.inputs, &part.inputs.mask, &part.inputs.second, &part.inputs.second_mask,
-                         &part.inputs.times, &part.labels, &part.partners})
+                         &part.inputs.times, &part.inputs.images, &part.labels, &part.partners})
     if (tensor->defined()) *tensor = tensor->narrow(0, first, size);
   return part;
 }

@@ -7,6 +7,7 @@
 
 #include "saddle/base/error.hpp"
 #include "saddle/base/random.hpp"
+#include "saddle/data/find.hpp"
 #include "saddle/train/trained.hpp"
 #include "saddle/train/training.hpp"
 
@@ -81,6 +82,12 @@ TEST_F(EventTraining, LearnsWhatOnlyTimesTell) {
   EXPECT_EQ(result["data"]["classes"], nlohmann::json::array({"soon", "late"}));
   const Trained trained = read_trained(root_ / "run");
   EXPECT_EQ(trained.data.usual_length, 6);
+  const fs::path folder = root_ / "stackoverflow-badges";
+  const data::DatasetPtr samples = data::open_samples((folder / "so_test_event.txt").string(), trained.data);
+  EXPECT_EQ(samples->size(), 20 * 11);
+  EXPECT_EQ(samples->length(10), 6);
+  EXPECT_GE(samples->label(0), 0);
+  EXPECT_THROW(data::open_samples((folder / "so_test_time.txt").string(), trained.data), InvalidArgument);
   EXPECT_LE(train_with({{"model.time", "positions", ""}})["test"]["accuracy"].get<double>(), 0.65);
 }
 

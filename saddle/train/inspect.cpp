@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "saddle/nn/models/vision_language.hpp"
 #include "saddle/nn/models/vision_transformer.hpp"
 #include "saddle/primal/pooling.hpp"
 
@@ -52,15 +53,34 @@ Json map_json(Tensor weights) {
   return map;
 }
 
-Json input_json(const data::Sample& sample, const data::Description& data) {
-  if (data.kind == data::Kind::image) {
+std::vector<std::string> words_of(const data::Sample& sample, const data::Description& data) {
+  std::vector<std::string> words;
+  for (Index i = 0; i < std::min<Index>(sample.length, 512); ++i) {
+    const std::int32_t token = sample.tokens[static_cast<std::size_t>(i)];
+    const bool named = token >= 0 && static_cast<std::size_t>(token) < data.token_names.size();
+    words.push_back(named ? data.token_names[static_cast<std::size_t>(token)] : std::to_string(token));
+  }
+  return words;
+}
+
+// `positions`: of the text beside an image, which a model pads to so many.
+Json input_json(const data::Sample& sample, const data::Description& data, Index positions) {
+  if (data.kind == data::Kind::image || data.kind == data::Kind::image_text) {
     std::vector<std::uint8_t> bytes;
     for (const float value : sample.values) bytes.push_back(byte_of(value));
-    return {{"kind", "image"},
-            {"channels", data.channels},
-            {"rows", data.rows},
-            {"columns", data.columns},
-            {"values", base64(bytes)}};
+    Json input{{"kind", "image"},
+               {"channels", data.channels},
+               {"rows", data.rows},
+               {"columns", data.columns},
+               {"values", base64(bytes)}};
+    if (data.kind == data::Kind::image_text) {
+      std::vector<std::string> words = words_of(sample, data);
+      words.resize(static_cast<std::size_t>(positions));
+      words.insert(words.begin(), "[CLS]");
+      words.emplace_back("[SEP]");
+      input["words"] = words;
+    }
+    return input;
   }
   if (data.kind == data::Kind::series) {
     Json channels = Json::array();
@@ -74,12 +94,7 @@ Json input_json(const data::Sample& sample, const data::Description& data) {
     if (!data.channel_names.empty()) input["channel_names"] = data.channel_names;
     return input;
   }
-  std::vector<std::string> words;
-  for (Index i = 0; i < std::min<Index>(sample.length, 512); ++i) {
-    const std::int32_t token = sample.tokens[static_cast<std::size_t>(i)];
-    const bool named = token >= 0 && static_cast<std::size_t>(token) < data.token_names.size();
-    words.push_back(named ? data.token_names[static_cast<std::size_t>(token)] : std::to_string(token));
-  }
+  const std::vector<std::string> words = words_of(sample, data);
   return {{"kind", "tokens"}, {"length", static_cast<Index>(words.size())}, {"text", words}};
 }
 
@@ -161,8 +176,8 @@ Json inspect_json(const Trained& trained, data::DatasetPtr data, const std::vect
       }
       Tensor weights = taps.layers[layer].weights[0];  // [H,N,K]
       // Padded steps are nothing to look at.
-      const Index steps =
-          trained.data.kind == data::Kind::image ? weights.size(1) : std::min(weights.size(1), raw.length);
+      const bool image = trained.data.kind == data::Kind::image || trained.data.kind == data::Kind::image_text;
+      const Index steps = image ? weights.size(1) : std::min(weights.size(1), raw.length);
       Json heads = Json::array();
       for (Index head = 0; head < weights.size(0); ++head) {
         Index keys = steps;
@@ -179,17 +194,22 @@ Json inspect_json(const Trained& trained, data::DatasetPtr data, const std::vect
                     {"label", evaluation.labels[at]},
                     {"predicted", evaluation.predicted[at]},
                     {"probabilities", probabilities},
-                    {"input", input_json(raw, trained.data)},
+                    {"input", input_json(raw, trained.data, trained.positions)},
                     {"layers", layers}});
   });
   for (std::size_t layer = 0; layer < attentions.size(); ++layer)
     if (const auto& pooled = attentions[layer].value.pooling)
       pooling.push_back({{"layer", layer}, {"factors", primal::pooling_factors(*pooled, attentions[layer].heads)}});
   Json grid;
+  const auto put_grid = [&](const auto& options, Index prefix) {
+    grid = {{"prefix", prefix},
+            {"rows", options.image().rows / options.patch().rows},
+            {"columns", options.image().columns / options.patch().columns}};
+  };
   if (const auto* vision = dynamic_cast<const nn::VisionTransformerImpl*>(trained.model.get()))
-    grid = {{"prefix", vision->prefix()},
-            {"rows", vision->options.image().rows / vision->options.patch().rows},
-            {"columns", vision->options.image().columns / vision->options.patch().columns}};
+    put_grid(vision->options, vision->prefix());
+  if (const auto* both = dynamic_cast<const nn::VisionLanguageImpl*>(trained.model.get()))
+    put_grid(both->options, both->options.max_len() + 2);
   return {{"schema", "saddle.inspect/1"}, {"samples", list}, {"grid", grid}, {"pooling", pooling}};
 }
 

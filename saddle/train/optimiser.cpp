@@ -7,7 +7,7 @@ namespace saddle::train {
 
 using nn::Tensor;
 
-Optimiser::Optimiser(nn::Model& model, const run::TrainSettings& settings) : radam_(settings.optimizer == "radam") {
+Optimiser::Optimiser(nn::Model& model, const run::TrainSettings& settings) : rule_(settings.optimizer) {
   std::vector<Tensor> decayed, others;
   for (const auto& item : model.named_parameters()) {
     parameters_.emplace_back(item.key(), item.value());
@@ -23,11 +23,17 @@ Optimiser::Optimiser(nn::Model& model, const run::TrainSettings& settings) : rad
     if (!others.empty()) groups.emplace_back(others, std::make_unique<Options>(options));
     optimizer_ = std::make_unique<Optimizer>(groups, options);
   };
-  if (radam_) {
+  if (rule_ == "radam") {
     make.operator()<nn::RAdam>(nn::RAdamOptions());
+  } else if (rule_ == "lamb") {
+    make.operator()<nn::Lamb>(nn::LambOptions());
   } else {
     make.operator()<nn::AdamW>(nn::AdamWOptions());
   }
+  if (settings.lookahead == 0) return;
+  std::vector<Tensor> all;
+  for (const auto& [name, parameter] : parameters_) all.push_back(parameter);
+  lookahead_ = std::make_unique<nn::Lookahead>(all, settings.lookahead, settings.lookahead_share);
 }
 
 void Optimiser::set(const Rate& rate) {
@@ -35,8 +41,10 @@ void Optimiser::set(const Rate& rate) {
     options.lr(rate.lr).betas(std::make_tuple(rate.beta1, std::get<1>(options.betas())));
   };
   for (auto& group : optimizer_->param_groups()) {
-    if (radam_) {
+    if (rule_ == "radam") {
       put(static_cast<nn::RAdamOptions&>(group.options()));
+    } else if (rule_ == "lamb") {
+      put(static_cast<nn::LambOptions&>(group.options()));
     } else {
       put(static_cast<nn::AdamWOptions&>(group.options()));
     }
@@ -47,6 +55,7 @@ void Optimiser::step(const Rate& rate) {
   set(rate);
   optimizer_->step();
   ++steps_;
+  if (lookahead_) lookahead_->after_step(steps_);
 }
 
 void Optimiser::forget_gradients() {
@@ -64,6 +73,12 @@ double Optimiser::clip(double max_norm) {
   return norm;
 }
 
+void Optimiser::clip_values(double most) {
+  if (most <= 0) return;
+  for (const auto& [name, parameter] : parameters_)
+    if (parameter.grad().defined()) parameter.mutable_grad().clamp_(-most, most);
+}
+
 std::map<std::string, Tensor> Optimiser::state() {
   std::map<std::string, Tensor> tensors;
   for (const auto& [name, parameter] : parameters_) {
@@ -75,6 +90,9 @@ std::map<std::string, Tensor> Optimiser::state() {
     tensors[name + ".exp_avg"] = state.exp_avg();
     tensors[name + ".exp_avg_sq"] = state.exp_avg_sq();
   }
+  if (lookahead_)
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+      tensors[parameters_[i].first + ".slow"] = lookahead_->slow()[i];
   return tensors;
 }
 

@@ -1,9 +1,16 @@
 #include "saddle/train/probe.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "saddle/base/error.hpp"
+#include "saddle/nn/models/vision_language.hpp"
+#include "saddle/nn/models/vision_transformer.hpp"
+#include "saddle/nn/spiking.hpp"
 #include "saddle/nn/taps.hpp"
 #include "saddle/nn/tensor.hpp"
+#include "saddle/train/ask.hpp"
 #include "saddle/train/batch.hpp"
 
 namespace saddle::train {
@@ -13,6 +20,35 @@ namespace {
 template <int Rank>
 Array<double, Rank> array_of(const torch::Tensor& tensor) {
   return to_double<Rank>(nn::view_of(tensor.detach().to(torch::kFloat64).contiguous()));
+}
+
+// What the tokens of each sample are called, if the data know: columns of a table, or texts with their places.
+std::vector<std::vector<std::string>> names_of(const data::Description& data, const data::Batch& batch, Index N) {
+  std::vector<std::vector<std::string>> names;
+  const bool table = static_cast<Index>(data.table.size()) == N;
+  const bool texts = data.kind == data::Kind::tokens && !data.token_names.empty();
+  if (!table && !texts) return names;
+  for (Index b = 0; b < batch.size; ++b) {
+    auto& own = names.emplace_back();
+    for (Index i = 0; i < N; ++i) {
+      const auto place = static_cast<std::size_t>(i);
+      if (table) {
+        own.push_back(data.table[place].name);
+      } else {
+        const auto token = i < batch.length
+                               ? static_cast<std::size_t>(batch.tokens[static_cast<std::size_t>(b * batch.length + i)])
+                               : 0;
+        own.push_back(std::to_string(i) + ":" + (token < data.token_names.size() ? data.token_names[token] : "?"));
+      }
+    }
+  }
+  return names;
+}
+
+bool answers_from_first_token(const nn::Model& model) {
+  if (const auto* vision = dynamic_cast<const nn::VisionTransformerImpl*>(&model))
+    return vision->options.pooling() == "token";
+  return dynamic_cast<const nn::VisionLanguageImpl*>(&model) != nullptr;
 }
 
 }  // namespace
@@ -32,25 +68,36 @@ analysis::Probe probe(const Trained& trained, data::DatasetPtr data, const std::
   probe.samples = batch.samples;
   const LabelledBatch tensors = to_tensors(batch, trained.data, trained.positions);
   nn::Taps taps(true, true);
+  const nn::EnergyMeter meter;
   trained.model->logits(tensors.inputs);
+  probe.energy = meter.report.layers;
 
   // A pair of documents runs through the encoder twice; the first one is looked at.
-  const std::size_t depth = trained.model->blocks->size();
-  probe.tokens = array_of<3>(taps.tokens.at(0));
-  const Index B = probe.tokens.shape()[0], N = probe.tokens.shape()[1];
+  const std::vector<nn::AttentionOfLayer> attentions = trained.model->attentions();
+  if (attentions.empty() || taps.layers.size() < attentions.size())
+    throw NotSupported(fmt::format("the model '{}' does not show what its attention does", trained.model->name()), {},
+                       "models with the usual encoder do, such as time_series or vision_transformer");
+  const bool with_tokens = !taps.tokens.empty();
+  if (with_tokens) probe.tokens = array_of<3>(taps.tokens[0]);
+  const Index B = batch.size, N = with_tokens ? probe.tokens.shape()[1] : taps.layers.at(0).heads.size(2);
+  const torch::Tensor kinds = trained.model->modalities(tensors.inputs);
+  if (kinds.defined()) probe.kinds = array_of<2>(kinds);
   const torch::Tensor& mask = tensors.inputs.mask;
   for (Index b = 0; b < B; ++b) {
     probe.labels.push_back(tensors.labels.defined() ? tensors.labels[b].item<Index>() : -1);
     const bool fits = mask.defined() && mask.size(1) == N;
     probe.lengths.push_back(fits ? std::max<Index>(1, mask[b].sum().item<Index>()) : N);
   }
-  for (std::size_t layer = 0; layer < depth; ++layer) {
+  for (std::size_t layer = 0; layer < attentions.size(); ++layer) {
     analysis::ProbedLayer& own = probe.layers.emplace_back();
-    own.attention = (*trained.model->blocks)[layer]->attn->options.attention();
-    own.tokens = array_of<3>(taps.tokens.at(layer + 1));
+    own.attention = attentions[layer].attention;
+    if (with_tokens) own.tokens = array_of<3>(taps.tokens.at(layer + 1));
     own.heads = array_of<4>(taps.layers.at(layer).heads);
     if (taps.layers[layer].weights.defined()) own.weights = array_of<4>(taps.layers[layer].weights);
   }
+  probe.first_token = answers_from_first_token(*trained.model);
+  probe.names = names_of(trained.data, batch, N);
+  probe.ask = asker(trained, tensors.inputs);
   return probe;
 }
 

@@ -17,6 +17,7 @@
 #include "saddle/nn/models/multiply_adds.hpp"
 #include "saddle/report/report.hpp"
 #include "saddle/train/inspect.hpp"
+#include "saddle/train/pretraining_scores.hpp"
 #include "saddle/version.hpp"
 
 namespace saddle::train {
@@ -34,12 +35,6 @@ std::string now_text() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
   return text;
-}
-
-double peak_memory() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) * 1024;
 }
 
 Json whole_or_not(double value) { return value == std::floor(value) ? Json(static_cast<Index>(value)) : Json(value); }
@@ -77,6 +72,14 @@ Json distances_json(const std::vector<nn::HeadDistance>& distances) {
   return list;
 }
 
+}  // namespace
+
+double peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024;
+}
+
 void write_report(const run::Folder& folder) {
   try {
     folder.write("report.html", report::comparison_page(report::read_runs({folder.path().string()})));
@@ -86,15 +89,13 @@ void write_report(const run::Folder& folder) {
   }
 }
 
-}  // namespace
-
 Index parameter_count(const nn::Model& model) {
   Index count = 0;
   for (const Tensor& parameter : model.parameters()) count += parameter.numel();
   return count;
 }
 
-std::string environment_json(const Setup& setup, const std::string& command, Index workers) {
+std::string environment_json(const DataOrigin& origin, const std::string& command, Index workers) {
   return Json{{"schema", "saddle.env/1"},
               {"version", saddle::version()},
               {"cpu", cpu().brand},
@@ -104,8 +105,8 @@ std::string environment_json(const Setup& setup, const std::string& command, Ind
               {"torch", TORCH_VERSION},
               {"started", now_text()},
               {"command", command},
-              {"data_files", setup.train->description().files},
-              {"data_checksum", setup.train->description().checksum}}
+              {"data_files", origin.files},
+              {"data_checksum", origin.checksum}}
       .dump(2);
 }
 
@@ -156,6 +157,8 @@ void write_result(const run::Folder& folder, const Setup& setup, const Outcome& 
     result["validation"] = {{"accuracy", outcome.validation->accuracy}, {"loss", outcome.validation->loss}};
   if (outcome.test) result["test"] = test_json(*outcome.test, about.classes);
   if (outcome.last) result["last"] = {{"accuracy", outcome.last->accuracy}, {"loss", outcome.last->loss}};
+  if (test)
+    if (const auto scores = pretraining_scores(trained, test)) result["pretraining"] = to_json(*scores);
   result["parameters"] = parameter_count(*trained.model);
   result["multiply_adds"] = nn::multiply_adds(*trained.model, about.kind == data::Kind::image ? 0 : trained.positions);
   result["train_seconds"] = outcome.train_seconds;

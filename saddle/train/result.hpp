@@ -5,6 +5,7 @@
 
 #include "saddle/run/folder.hpp"
 #include "saddle/train/evaluate.hpp"
+#include "saddle/train/run_folder.hpp"
 #include "saddle/train/setup.hpp"
 
 namespace saddle::train {
@@ -25,7 +26,11 @@ struct Outcome {
 Index parameter_count(const nn::Model& model);
 
 // Versions, machine, command, checksum of the data: env.json.
-std::string environment_json(const Setup& setup, const std::string& command, Index workers);
+std::string environment_json(const DataOrigin& origin, const std::string& command, Index workers);
+// Bytes, of this process.
+double peak_memory();
+// report.html out of the other files; where it cannot be made, a warning says why.
+void write_report(const run::Folder& folder);
 
 // `setup.trained` holds the chosen weights. result.json comes last: with it the run counts as finished.
 void write_result(const run::Folder& folder, const Setup& setup, const Outcome& outcome, const data::DatasetPtr& test);

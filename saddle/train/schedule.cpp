@@ -3,6 +3,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "saddle/mechanisms/npt/optimiser.hpp"
+
 namespace saddle::train {
 
 namespace {
@@ -29,6 +31,8 @@ Rate rate_at(const run::TrainSettings& settings, Index t, Index total) {
     const double share = last > warmup ? std::min(1.0, (at - warmup) / (last - warmup)) : 0;
     return {settings.min_lr + (lr - settings.min_lr) * 0.5 * (1 + std::cos(std::numbers::pi * share)), settings.beta1};
   }
+  if (settings.schedule == "flat_anneal")
+    return {mechanisms::npt::flat_then_anneal(lr, settings.flat, t, total), settings.beta1};
   return {warmup > 0 && at < warmup ? lr * (at + 1) / warmup : lr, settings.beta1};
 }
 

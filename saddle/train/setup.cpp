@@ -27,6 +27,10 @@ void fill_model_options(run::Settings& settings, const data::Description& data, 
       facts["image"] = fmt::format("{}x{}", data.rows, data.columns);
       facts["channels"] = std::to_string(data.channels);
       break;
+    case data::Kind::image_text:
+      facts["image"] = fmt::format("{}x{}", data.rows, data.columns);
+      facts["channels"] = std::to_string(data.channels);
+      break;
     default: facts["pairs"] = data.kind == data::Kind::pair ? "true" : "false";
   }
   const std::vector<nn::OptionValue> known = nn::model_options(settings.model);
@@ -49,15 +53,17 @@ const char* model_kind_for(data::Kind kind) {
     case data::Kind::series: return "time_series, mvts, flowformer";
     case data::Kind::image: return "vision_transformer, deit_.., vit_..";
     case data::Kind::events: return "event_model";
+    case data::Kind::image_text: return "vision_language";
     default: return "sequence_classifier, lra_..";
   }
 }
 
 void check_model_takes(const run::Settings& settings, const data::Description& data) {
-  const char* needed = data.kind == data::Kind::series   ? "dims"
-                       : data.kind == data::Kind::image  ? "image"
-                       : data.kind == data::Kind::events ? "time"
-                                                         : "pairs";
+  const char* needed = data.kind == data::Kind::series       ? "dims"
+                       : data.kind == data::Kind::image      ? "image"
+                       : data.kind == data::Kind::events     ? "time"
+                       : data.kind == data::Kind::image_text ? "parser_depth"
+                                                             : "pairs";
   for (const nn::OptionValue& option : nn::model_options(settings.model))
     if (option.name == needed) return;
   throw InvalidArgument(fmt::format("the model '{}' does not take {}, which {} has", settings.model,

@@ -39,6 +39,10 @@ Trained read_trained(const fs::path& path) {
   Trained trained;
   try {
     const Json state = Json::parse(checkpoint.state);
+    if (state.at("schema") == "saddle.trained_table/1")
+      throw InvalidArgument(
+          fmt::format("{} holds a model of a table, which is no model of single samples", file.string()),
+          "saddle eval and saddle predict take it");
     if (state.at("schema") != "saddle.trained/1")
       throw DataError(checkpoint.file, 0, 0,
                       fmt::format("holds '{}', expected saddle.trained/1", state.at("schema").get<std::string>()));

@@ -16,8 +16,10 @@
 #include "saddle/train/evaluate.hpp"
 #include "saddle/train/optimiser.hpp"
 #include "saddle/train/result.hpp"
+#include "saddle/train/run_folder.hpp"
 #include "saddle/train/setup.hpp"
 #include "saddle/train/state.hpp"
+#include "saddle/train/tabular/training.hpp"
 
 namespace saddle::train {
 
@@ -89,9 +91,10 @@ class Training {
     if (group_.leads()) log(LogLevel::info, text);
   }
 
-  void open_folder();
-  void describe_run() const;
-  void check_same_data() const;
+  DataOrigin origin() const {
+    const data::Description& about = setup_.train->description();
+    return {setup_.task.name, about.files, about.checksum};
+  }
   void resume();
   void read_state();
   void update(data::Batch& batch);
@@ -139,41 +142,6 @@ bool Training::evaluates_at(Index step) const {
   return epoch == 1 || epoch % train_.evaluate_every == 0;
 }
 
-void Training::open_folder() {
-  if (!group_.leads()) return;
-  folder_ = std::make_unique<run::Folder>(options_.out, options_.open);
-  if (options_.open == run::Folder::Open::resume) {
-    const run::Settings before = run::resolve(run::read_settings(folder_->file("config.toml").string()));
-    std::vector<std::string> changed;
-    for (const run::Difference& difference : run::differences(before, setup_.settings)) {
-      const auto& allowed = options_.allowed;
-      if (std::find(allowed.begin(), allowed.end(), difference.key) == allowed.end())
-        changed.push_back(fmt::format("{} was {} and is {}", difference.key, difference.before, difference.now));
-    }
-    if (!changed.empty())
-      throw InvalidArgument(fmt::format("the run in {} was started with other settings: {}", options_.out.string(),
-                                        fmt::join(changed, "; ")),
-                            "leave the flags out, or name the keys with --allow");
-    check_same_data();
-  } else {
-    describe_run();
-  }
-}
-
-void Training::describe_run() const {
-  folder_->write("config.toml", run::to_toml(setup_.settings, false));
-  folder_->write("env.json", environment_json(setup_, options_.command, group_.size()));
-}
-
-void Training::check_same_data() const {
-  const Json before = Json::parse(folder_->read("env.json"), nullptr, false);
-  const std::string now = setup_.train->description().checksum;
-  if (before.is_object() && before.value("data_checksum", now) != now)
-    throw InvalidArgument(
-        fmt::format("{} has changed since the run in {} was started", setup_.task.name, options_.out.string()),
-        "--force starts the run again");
-}
-
 // Everything that decides the future: weights, their averages, the optimiser, and how far things are.
 void Training::resume() {
   if (options_.open != run::Folder::Open::resume) return;
@@ -187,7 +155,7 @@ void Training::resume() {
   if (folder_) {
     // Going on to more epochs: the result is that of fewer, and the run is no longer complete.
     if (state_.step < total_) fs::remove(folder_->file("result.json"));
-    describe_run();
+    describe_run(*folder_, options_, setup_.settings, origin(), group_.size());
   }
   log_line(state_.step == 0 ? "no checkpoint yet: starting from the beginning"
                             : fmt::format("resuming behind update {} of {}", state_.step, total_));
@@ -287,6 +255,7 @@ void Training::update(data::Batch& raw) {
   }
   buckets_.finish();
   const Rate rate = rate_at(train_, state_.step, total_);
+  optimiser_.clip_values(train_.clip_value);
   if (train_.clip > 0) optimiser_.clip(train_.clip);
   Tensor news = torch::tensor(
       {options_.interrupted() ? 1.0 : 0.0,
@@ -411,7 +380,7 @@ void Training::finish() {
 }
 
 Ended Training::run() {
-  open_folder();
+  if (group_.leads()) folder_ = open_run(options_, setup_.settings, origin(), group_.size());
   group_.wait_for_all();
   resume();
   if (folder_) events_ = std::make_unique<io::EventFile>(options_.out, state_.step);
@@ -465,11 +434,25 @@ Ended Training::run() {
   return Ended::finished;
 }
 
+// Nothing that was said is left unheard.
+void refuse_table_settings(const run::Settings& settings) {
+  for (const auto& [key, origin] : settings.origins)
+    if (key.starts_with("table."))
+      throw InvalidArgument(fmt::format("{} is a setting of models that see a table as a whole ({})", key, origin),
+                            "--model npt is one");
+}
+
 }  // namespace
 
-run::Settings complete(run::Settings settings) { return set_up(std::move(settings)).settings; }
+run::Settings complete(run::Settings settings) {
+  if (tabular::sees_table(settings)) return tabular::complete(std::move(settings));
+  refuse_table_settings(settings);
+  return set_up(std::move(settings)).settings;
+}
 
 Ended train(const run::Settings& settings, const RunOptions& options, Group& group) {
+  if (tabular::sees_table(settings)) return tabular::train(settings, options, group);
+  refuse_table_settings(settings);
   return Training(set_up(settings), options, group).run();
 }
 

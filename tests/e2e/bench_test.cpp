@@ -90,6 +90,15 @@ TEST_F(Bench, WritesAPage) {
   EXPECT_THAT(page, HasSubstr("</html>"));
 }
 
+TEST_F(Bench, WritesAPageOfWholeLayers) {
+  const std::string layers = "saddle bench --attention softmax --attention cat --shape 1,2,16,8 --seconds 0.02 ";
+  EXPECT_EQ(sh(layers + "--shape 1,2,32,8 --html layers.html").code, 0);
+  EXPECT_THAT(
+      read_file(folder / "work/layers.html"),
+      AllOf(HasSubstr("Whole layers"), HasSubstr("<td class=\"l\">cat</td>"), HasSubstr("<svg"), HasSubstr("</html>")));
+  EXPECT_EQ(sh(layers + "--html nowhere/layers.html").code, 1);
+}
+
 TEST_F(Bench, CalibratesAndTheDoctorKnows) {
   const std::string cache = "SADDLE_CACHE=$PWD/cache ";
   EXPECT_FALSE(json(cache + "saddle doctor --json")["calibrated"]);

@@ -18,14 +18,16 @@ namespace fs = std::filesystem;
 
 const fs::path source = SADDLE_SOURCE_DIR;
 
-// README.md, ARCHITECTURE.md, docs/*.md, docs/results/*.md and the page of every mechanism, relative to the project.
+// README.md, ARCHITECTURE.md, docs/*.md, docs/results/*.md and the page of every mechanism and analysis, relative to
+// the project.
 std::vector<std::string> documents() {
   std::set<std::string> list{"README.md", "ARCHITECTURE.md"};
   for (const std::string folder : {"docs", "docs/results"})
     for (const auto& entry : fs::directory_iterator(source / folder))
       if (entry.path().extension() == ".md") list.insert(folder + "/" + entry.path().filename().string());
-  for (const auto& entry : fs::directory_iterator(source / "saddle" / "mechanisms"))
-    if (entry.is_directory()) list.insert("saddle/mechanisms/" + entry.path().filename().string() + "/README.md");
+  for (const std::string folder : {"saddle/mechanisms", "saddle/analysis"})
+    for (const auto& entry : fs::directory_iterator(source / folder))
+      if (entry.is_directory()) list.insert(folder + "/" + entry.path().filename().string() + "/README.md");
   return {list.begin(), list.end()};
 }
 

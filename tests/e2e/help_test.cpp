@@ -55,7 +55,7 @@ TEST_F(Help, CoversEveryCommand) {
                   "saddle weights convert", "saddle data", "saddle data list", "saddle data show",
                   "saddle data baseline", "saddle data check", "saddle data generate", "saddle train", "saddle eval",
                   "saddle predict", "saddle compare", "saddle report", "saddle reproduce", "saddle plan",
-                  "saddle analyze", "saddle check-golden", "saddle doctor", "saddle version"));
+                  "saddle analyze", "saddle prune", "saddle check-golden", "saddle doctor", "saddle version"));
 }
 
 TEST_F(Help, ExamplesStandUnderUsage) {

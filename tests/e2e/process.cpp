@@ -20,10 +20,11 @@ void write_file(const fs::path& path, const std::string& text) { std::ofstream(p
 bool has_training() { return fs::exists(fs::path(SADDLE_CLI).parent_path() / "saddle-torch"); }
 
 bool trains(const std::string& line) {
-  for (const char* command : {"saddle train", "saddle eval", "saddle predict", "saddle compare",
+  for (const char* command : {"saddle train", "saddle eval", "saddle predict", "saddle compare", "saddle prune",
                               "saddle reproduce examples", "saddle weights show runs"})
     if (line.find(command) != std::string::npos) return true;
-  return false;
+  // A trained model, not a file, is looked into.
+  return line.find("saddle analyze") != std::string::npos && line.find(" runs/") != std::string::npos;
 }
 
 CommandLine::CommandLine() {

@@ -81,6 +81,29 @@ std::vector<Case> model_cases() {
   for (const char* attention : {"softmax", "softmax+bn", "linear(elu1)"})
     cases.push_back(tokens("language_model", {{"attention", attention}}));
   cases.push_back(tokens("language_model", {{"tied", "false"}}));
+  // Layers that are no declared attention. Of the pursuit two passes: more amplify the rounding of float beyond what
+  // can be compared.
+  for (const char* attention :
+       {"cat", "cat(variant=qkv,direction=correlation)", "cat(variant=v)", "primal_attention",
+        "rpc_attention(num_iter=2)", "rpc_attention(variant=scaled_s)", "hyla", "spiking",
+        "spiking(variant=spikformer)", "spiking(variant=qkformer_token)", "spiking(variant=sdsa)"})
+    cases.push_back(time_series("mvts", attention));
+  cases.push_back(tokens("sequence_classifier", {{"classes", "3"}, {"attention", "hyla(attention_norm=softmax)"}}));
+  cases.push_back(tokens("sequence_classifier", {{"classes", "3"}, {"attention", "hyla(relative_bias=true)"}}));
+  cases.push_back(tokens("language_model", {{"attention", "cat_causal"}}));
+  const auto square = [](Index B) { return std::vector<Tensor>{torch::randn({B, 3, 16, 16})}; };
+  cases.push_back(model_case("vision_transformer",
+                             {{"image", "16"},
+                              {"patch", "4"},
+                              {"width", "16"},
+                              {"heads", "2"},
+                              {"depth", "2"},
+                              {"attention", "mixed_attention(window=2)"},
+                              {"class_token", "false"},
+                              {"pooling", "average"}},
+                             {"inputs"}, square));
+  cases.push_back(model_case("spiking_vit", {{"image", "16"}, {"width", "24"}, {"heads", "2"}, {"depth", "2"}},
+                             {"inputs"}, square));
   cases.push_back(images({}));
   cases.push_back(images({{"attention", "softmax+bn+sh(1,2,3,1,pool=2d,grid=3x4,prefix=1)"}}));
   cases.push_back(images({{"pooling", "average"}}));

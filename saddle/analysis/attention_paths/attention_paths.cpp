@@ -119,6 +119,7 @@ const Analysis& analysis() {
 })";
     own.golden = {{"attention-paths", check}};
     own.on_model = on_model;
+    own.on_tensors = on_tensors;
     return own;
   }();
   return value;

@@ -4,6 +4,7 @@
 // head per layer, the head of the last layer counted fastest.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -102,23 +103,44 @@ SADDLE_API Vector alignment(const Matrix& kernel, const Vector& y, Index count);
 SADDLE_API mechanisms::GoldenReport check(const TensorFile& golden, DType dtype);
 
 // The theory on the attention of a trained model: its embeddings are the input, its attention maps those of the layers,
-// its training samples the examples, each class against the rest.
+// its training samples the examples, each class against the rest. It needs tokens and weights between them.
 struct ModelOptions {
   double temperature = 0.1;
-  Index width = 0;         // of all layers; 0: that of the model
-  Index most_paths = 256;  // more throw NotSupported
+  Index width = 0;                      // of all layers; 0: that of the model
+  std::optional<Readout> readout = {};  // that of the model if it is not given
+  Index most_paths = 256;               // more throw NotSupported
 };
 struct ModelTheory {
   Prior prior;
+  Array<double, 3> xi;                   // [P,X,Pi], of the training samples
+  std::vector<Index> classes;            // that occur among them
+  std::vector<Vector> y;                 // of each class: +1 for its samples, -1 for the rest
   Matrix u;                              // [Pi,Pi], mean over classes
   std::vector<HeadScore> scores;         // of u
-  double accuracy = 0, accuracy_gp = 0;  // of the predictions for the test samples, finite and infinite width
+  std::vector<Prediction> finite;        // of each class, for the test samples; empty if there are none
+  std::vector<Prediction> infinite;      // the same at infinite width
+  double accuracy = 0, accuracy_gp = 0;  // of these, by the class with the largest mean; NaN if there are none
   Index unconverged = 0;                 // classes whose minimum was not reached
 };
 SADDLE_API ModelTheory theory_of(const ProbedModel& model, const ModelOptions& options = {});
 
-// As an analysis of a trained model. Options `temperature` and `width` as above.
+// Scores of the heads of a model of any depth, from its training samples alone. Neighbouring layers stand together as
+// long as they make at most most_paths paths; each such group is a network of the theory, whose input are the tokens
+// before its first layer; all groups but the last are read out by the average. Scores are relative to the largest of
+// the group. Layers without weights between tokens end a group and have no scores.
+struct GroupedScores {
+  std::vector<HeadScore> scores;  // layer by layer
+  std::vector<Index> groups;      // the first layer of each
+  Index unconverged = 0;          // classes of groups whose minimum was not reached
+};
+SADDLE_API GroupedScores grouped_head_scores(const Probe& train, const ModelOptions& options = {});
+
+// As an analysis of a trained model, with the options above by their names. Of models with more paths scores alone.
 SADDLE_API Result on_model(const ProbedModel& model, Options& options);
+// Of tensors: a task of two classes as in recorded cases (x_train, y_train, x_test, w1 or q1 and k1, ..; y_test if
+// known) with options `width`, `temperature`, `readout`, `nonlinearity`, or what a model did as probed_model() reads
+// it.
+SADDLE_API Result on_tensors(const TensorFile& file, const std::string& name, Options& options);
 
 SADDLE_API const Analysis& analysis();
 

@@ -323,7 +323,7 @@ TEST(AttentionPaths, LooksIntoModels) {
 TEST(AttentionPaths, RefusesModelsThatHaveNoPaths) {
   const ProbedModel model{"telling", {}, {}, {telling_probe("train", 12, 2), telling_probe("test", 12, 2)}};
   ProbedModel wrong = model;
-  wrong.probes.pop_back();
+  wrong.probes.erase(wrong.probes.begin());
   EXPECT_THROW(theory_of(wrong), InvalidArgument);
   wrong = model;
   wrong.probes[0].labels.assign(12, 0);

@@ -1,17 +1,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "saddle/analysis/causal_discovery/analyze_internal.hpp"
 #include "saddle/analysis/causal_discovery/output.hpp"
 #include "saddle/analysis/causal_discovery/request.hpp"
+#include "saddle/analysis/causal_discovery/truth.hpp"
 #include "saddle/base/error.hpp"
+#include "saddle/io/safetensors.hpp"
 
 namespace saddle::analysis::causal_discovery {
 
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr const char* about =
     "An edge joins two nodes that no set of the others makes independent; arrows point at effects, circles leave open "
@@ -36,10 +41,9 @@ Request common_request(analysis::Options& options) {
   return request;
 }
 
-std::string names_of(const Answer& answer, const Nodes& nodes) {
+std::string names_of(const std::vector<std::string>& names, const Nodes& nodes) {
   std::string text;
-  for (const Index node : nodes)
-    text += (text.empty() ? "" : ", ") + answer.input.names[static_cast<std::size_t>(node)];
+  for (const Index node : nodes) text += (text.empty() ? "" : ", ") + names[static_cast<std::size_t>(node)];
   return text;
 }
 
@@ -66,22 +70,49 @@ std::vector<std::string> findings(const Answer& answer) {
     }
   const auto& tests = answer.discovery.tests;
   std::vector<std::string> list{fmt::format(
-      "{} of {} pairs are adjacent: {} edges are directed, {} have a hidden common cause; {} tests", edges,
+      "{} of {} pairs are adjacent; directed: {}, with a hidden common cause: {}; tests: {}", edges,
       graph.size() * (graph.size() - 1) / 2, directed, hidden, std::accumulate(tests.begin(), tests.end(), Index{0}))};
   if (answer.explanations)
-    list.push_back(fmt::format(
-        "{} may depend on {}", answer.input.names[static_cast<std::size_t>(*answer.target)],
-        answer.explanations->members.empty() ? "nothing else" : names_of(answer, answer.explanations->members)));
+    list.push_back(fmt::format("{} may depend on {}", answer.input.names[static_cast<std::size_t>(*answer.target)],
+                               answer.explanations->members.empty()
+                                   ? "nothing else"
+                                   : names_of(answer.input.names, answer.explanations->members)));
   list.insert(list.end(), answer.input.notes.begin(), answer.input.notes.end());
   return list;
 }
 
-// Sample b and head h of the weights, as far as the sample has tokens.
-Matrix head_weights(const Array<double, 4>& weights, Index b, Index h, Index length) {
-  Matrix attention({length, length});
-  for (Index i = 0; i < length; ++i)
-    for (Index j = 0; j < length; ++j) attention(i, j) = weights(b, h, i, j);
-  return attention;
+double edge_count(const Graph& graph) {
+  double count = 0;
+  for (Index a = 0; a < graph.size(); ++a) count += static_cast<double>(graph.degree(a)) / 2;
+  return count;
+}
+
+std::string share_text(double value) { return std::isnan(value) ? "none found" : fmt::format("{:.3f}", value); }
+Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+void add_truth(const Answer& answer, const std::string& file, Result& result, Json& document) {
+  const Agreement found = compare(answer.discovery.graph, answer.input.names, read_truth(file));
+  analysis::Table table{
+      fmt::format("Beside the true graph, {}", file), {"", "true", "found", "right", "precision", "recall"}, {}};
+  const auto add = [&](const char* what, Index all, Index right, double precision, double recall) {
+    table.rows.push_back({what, std::to_string(found.true_edges), std::to_string(all), std::to_string(right),
+                          share_text(precision), share_text(recall)});
+  };
+  add("edges of the skeleton", found.edges, found.right_edges, found.precision(), found.recall());
+  add("arrowheads", found.arrows, found.right_arrows, found.arrow_precision(), found.arrow_recall());
+  result.tables.insert(result.tables.begin(), std::move(table));
+  if (found.skipped > 0)
+    result.findings.push_back(fmt::format("true edges of variables that are not here, left out: {}", found.skipped));
+  result.figures = {{"precision of the skeleton", found.precision()},
+                    {"recall of the skeleton", found.recall()},
+                    {"precision of arrowheads", found.arrow_precision()},
+                    {"recall of arrowheads", found.arrow_recall()}};
+  document["truth"] = {{"file", file},
+                       {"edges", found.true_edges},
+                       {"skeleton_precision", number_or_null(found.precision())},
+                       {"skeleton_recall", number_or_null(found.recall())},
+                       {"arrow_precision", number_or_null(found.arrow_precision())},
+                       {"arrow_recall", number_or_null(found.arrow_recall())}};
 }
 
 Index below(Index value, Index bound, const char* what) {
@@ -90,62 +121,123 @@ Index below(Index value, Index bound, const char* what) {
   return value;
 }
 
+Chosen choose(const ProbedModel& model, analysis::Options& options, bool all_samples) {
+  const std::string split = options.text("split", "test"), sample = options.text("sample", "0");
+  const Index layer = options.integer("layer", -1), head = options.integer("head", -1);
+  const bool every = all_samples && sample == "all";
+  const Index number = every ? 0 : options.integer("sample", 0);
+  options.check();
+  Chosen chosen{};
+  chosen.probe = &model.probe(split);
+  if (chosen.probe->layers.empty()) throw InvalidArgument("causal_discovery: the model has no layers");
+  const auto layers = static_cast<Index>(chosen.probe->layers.size());
+  chosen.at = layer < 0 ? layers - 1 : below(layer, layers, "layer");
+  chosen.layer = &chosen.probe->layers[static_cast<std::size_t>(chosen.at)];
+  chosen.weights = token_weights(*chosen.probe, *chosen.layer);
+  if (chosen.weights.empty())
+    throw NotSupported(
+        fmt::format("layer {} ({}) has no weights between token and token", chosen.at, chosen.layer->attention), {},
+        "causal discovery reads attention that shows its weights, such as softmax");
+  const Index B = chosen.weights.shape()[0], H = chosen.weights.shape()[1];
+  for (Index b = every ? 0 : below(number, B, "sample"); b < (every ? B : number + 1); ++b) chosen.samples.push_back(b);
+  for (Index h = head < 0 ? 0 : below(head, H, "head"); h < (head < 0 ? H : head + 1); ++h) chosen.heads.push_back(h);
+  return chosen;
+}
+
+Result result_of(const Answer& answer, const std::string& truth) {
+  Result result;
+  result.about = about;
+  result.findings = findings(answer);
+  result.figures = {{"edges", edge_count(answer.discovery.graph)}};
+  result.networks.push_back(to_network(answer, "Graph", "graph.dot"));
+  result.tables.push_back(edge_table(answer, "Edges"));
+  result.files.emplace_back("graph.dot", answer.dot);
+  result.json = answer.json;
+  if (!truth.empty()) {
+    Json document = Json::parse(answer.json);
+    add_truth(answer, truth, result, document);
+    result.json = document.dump();
+  }
+  return result;
+}
+
+double width_of(const Chosen& chosen) {
+  const ProbedLayer& layer = *chosen.layer;
+  if (!layer.tokens.empty()) return static_cast<double>(layer.tokens.shape()[2]);
+  if (!layer.heads.empty()) return static_cast<double>(layer.heads.shape()[1] * layer.heads.shape()[3]);
+  throw InvalidArgument("Fisher's z needs the number of samples behind the correlations",
+                        "set samples; for attention it is the width of the model, for example 768");
+}
+
 }  // namespace
 
 Result on_file(const std::string& file, analysis::Options& options) {
+  if (file.ends_with(".safetensors")) return on_tensors(io::read_safetensors(file), file, options);
   Request request = common_request(options);
   request.file = file;
   request.test = parse_test(options.text("test", "auto"));
   request.logarithm = options.flag("log", false);
-  request.tensor = options.text("tensor", "");
+  request.rows = options.integer("rows", 0);
+  const std::string missing = options.text("missing", "error");
+  if (missing != "error" && missing != "drop")
+    throw InvalidArgument(fmt::format("option 'missing' takes error or drop, found '{}'", missing));
+  request.drop_missing = missing == "drop";
+  const std::string truth = options.text("truth", "");
+  options.check();
+  return result_of(discover(request), truth);
+}
+
+Result on_tensors(const TensorFile& file, const std::string& name, analysis::Options& options) {
+  const std::string tensor = options.text("tensor", "");
+  if (tensor.empty() && !matrix_name(file)) return on_model(probed_model(file, name), options);
+  Request request = common_request(options);
+  request.file = name;
+  request.tensor = tensor;
   request.values = options.text("values", "");
   request.batch = options.integer("batch", 0);
   request.head = options.integer("head", 0);
+  const std::string truth = options.text("truth", "");
   options.check();
-  const Answer answer = discover(request);
-  Result result;
-  result.about = about;
-  result.findings = findings(answer);
-  result.tables.push_back(edge_table(answer, "Edges"));
-  result.files.emplace_back("graph.dot", answer.dot);
-  result.json = answer.json;
-  return result;
+  return result_of(discover(tensor_input(file, request), request), truth);
 }
 
 Result on_model(const ProbedModel& model, analysis::Options& options) {
   Request request = common_request(options);
-  const std::string split = options.text("split", "test");
-  const Index layer = options.integer("layer", -1), head = options.integer("head", -1);
-  const Index sample = options.integer("sample", 0);
-  options.check();
-  const auto probe =
-      std::find_if(model.probes.begin(), model.probes.end(), [&](const Probe& each) { return each.split == split; });
-  if (probe == model.probes.end() || probe->layers.empty())
-    throw InvalidArgument(fmt::format("the model was not probed on the split '{}'", split));
-  const auto layers = static_cast<Index>(probe->layers.size());
-  const Index at = layer < 0 ? layers - 1 : below(layer, layers, "layer");
-  const ProbedLayer& own = probe->layers[static_cast<std::size_t>(at)];
-  if (own.weights.empty() || own.weights.shape()[2] != own.weights.shape()[3])
-    throw NotSupported(fmt::format("layer {} ({}) has no weights between token and token", at, own.attention), {},
-                       "causal discovery reads attention with one key per token, such as softmax");
-  const Index b = below(sample, own.weights.shape()[0], "sample"), heads = own.weights.shape()[1];
-  const Index length = probe->lengths[static_cast<std::size_t>(b)];
-  if (!(request.samples > 0)) request.samples = static_cast<double>(own.tokens.shape()[2]);
+  const bool explaining = options.flag("explain", false);
+  ModelExplainOptions own;
+  if (explaining) {
+    const std::string removal = options.text("removal", "pad");
+    if (removal != "pad" && removal != "close")
+      throw InvalidArgument(fmt::format("option 'removal' takes pad or close, found '{}'", removal));
+    own.removal = removal == "pad" ? Removal::pad : Removal::close;
+    own.max_calls = options.integer("max_calls", own.max_calls);
+    if (own.max_calls < 1)
+      throw InvalidArgument(fmt::format("option 'max_calls' must be at least 1, found {}", own.max_calls));
+  }
+  const Chosen chosen = choose(model, options, explaining);
+  if (!(request.samples > 0)) request.samples = width_of(chosen);
+  if (explaining) return explain_model(model, std::move(request), own, chosen);
 
+  const Index b = chosen.samples.front();
   Result result;
   result.about = about;
-  auto document = nlohmann::ordered_json{{"model", model.name}, {"split", split},
-                                         {"layer", at},         {"attention", own.attention},
-                                         {"sample", sample},    {"heads", nlohmann::ordered_json::array()}};
-  for (Index h = head < 0 ? 0 : below(head, heads, "head"); h < (head < 0 ? heads : head + 1); ++h) {
-    request.file = fmt::format("layer {}, head {}", at, h);
-    const Answer answer = discover(attention_input(head_weights(own.weights, b, h, length), {}, request), request);
+  auto document = Json{{"model", model.name}, {"split", chosen.probe->split},
+                       {"layer", chosen.at},  {"attention", chosen.layer->attention},
+                       {"sample", b},         {"heads", Json::array()}};
+  double edges = 0;
+  for (const Index h : chosen.heads) {
+    request.file = fmt::format("layer {}, head {}", chosen.at, h);
+    const Answer answer = discover(attention_input(chosen.attention(b, h), chosen.names(b), request), request);
     for (const std::string& sentence : findings(answer))
       result.findings.push_back(fmt::format("head {}: {}", h, sentence));
+    const std::string dot = fmt::format("layer{}_head{}.dot", chosen.at, h);
+    result.networks.push_back(to_network(answer, fmt::format("Graph of {}", request.file), dot));
     result.tables.push_back(edge_table(answer, fmt::format("Edges of {}", request.file)));
-    result.files.emplace_back(fmt::format("layer{}_head{}.dot", at, h), answer.dot);
-    document["heads"].push_back(nlohmann::ordered_json::parse(answer.json));
+    result.files.emplace_back(dot, answer.dot);
+    document["heads"].push_back(Json::parse(answer.json));
+    edges += edge_count(answer.discovery.graph) / static_cast<double>(chosen.heads.size());
   }
+  result.figures = {{"edges of a head", edges}};
   result.json = document.dump();
   return result;
 }

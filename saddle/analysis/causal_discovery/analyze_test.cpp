@@ -1,6 +1,8 @@
 // The analysis as the registry offers it, on files and on what a model did.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "saddle/analysis/causal_discovery/causal_discovery.hpp"
@@ -61,6 +63,50 @@ TEST(Analyze, Model) {
   const auto chosen = nlohmann::json::parse(analysis().on_model(model(), one).json);
   EXPECT_EQ(chosen["heads"].size(), 1U);
   EXPECT_EQ(chosen["heads"][0]["nodes"].size(), 5U);
+}
+
+// Tensors are one matrix, or what a model did.
+TEST(Analyze, Tensors) {
+  Tensor weights(DType::f64, {1, 1, 2, 4, 4});  // [L,B,H,N,N]
+  Stream stream(5, "weights");
+  for (Index i = 0; i < weights.size(); ++i) weights.set(i, 0.01 + stream.uniform());
+  const Texts width{{"samples", "64"}};
+  analysis::Options every(width);
+  EXPECT_EQ(analyze_tensors(analysis(), {{{"weights", weights}}, {}}, "arrays", every).networks.size(), 2U);
+  analysis::Options same(width);
+  EXPECT_EQ(analyze_tensors(analysis(), {{{"attention", weights}}, {}}, "arrays", same).networks.size(), 2U);
+  Tensor matrix(DType::f64, {3, 3});
+  for (Index i = 0; i < 3; ++i) matrix.set(4 * i, 1);
+  analysis::Options one(width);
+  const Result found = analyze_tensors(analysis(), {{{"correlation", matrix}}, {}}, "arrays", one);
+  EXPECT_EQ(found.networks.size(), 1U);
+  EXPECT_TRUE(found.networks[0].edges.empty());
+  analysis::Options table(Texts{{"samples", "64"}, {"test", "chi_square"}});
+  EXPECT_THROW(analyze_tensors(analysis(), {{{"correlation", matrix}}, {}}, "arrays", table), InvalidArgument);
+}
+
+TEST(Analyze, TrueGraph) {
+  std::string folder = (std::filesystem::temp_directory_path() / "saddle-truth-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  std::ofstream table(folder + "/table.csv");
+  table << "a,b,c\n";
+  Stream stream(9, "table");
+  for (int row = 0; row < 500; ++row) {
+    const double a = stream.normal(), b = stream.normal();
+    table << a << ',' << b << ',' << a + b + stream.normal() << '\n';
+  }
+  table.close();
+  std::ofstream(folder + "/graph.csv") << "cause,effect\na,c\nb,c\nc,d\n";
+  analysis::Options options(Texts{{"algorithm", "pc"}, {"truth", folder + "/graph.csv"}, {"rows", "400"}});
+  const Result result = analysis().on_file(folder + "/table.csv", options);
+  std::filesystem::remove_all(folder);
+  const auto json = nlohmann::json::parse(result.json);
+  EXPECT_EQ(json["samples"], 400);
+  EXPECT_EQ(json["truth"]["edges"], 2);
+  EXPECT_EQ(json["truth"]["skeleton_precision"], 1);
+  EXPECT_EQ(json["truth"]["arrow_recall"], 1);
+  EXPECT_EQ(result.figures.at(0), (std::pair<std::string, double>{"precision of the skeleton", 1}));
+  EXPECT_THAT(result.findings.back(), HasSubstr("left out: 1"));
 }
 
 TEST(Analyze, RefusesWhatTheModelDoesNotHave) {

@@ -18,7 +18,8 @@ const Analysis& analysis() {
 })",
       {{"causal-discovery", check}},
       on_file,
-      on_model};
+      on_model,
+      on_tensors};
   return value;
 }
 

@@ -11,6 +11,7 @@
 #include "saddle/analysis/causal_discovery/pds_tree.hpp"
 #include "saddle/analysis/causal_discovery/request.hpp"
 #include "saddle/analysis/causal_discovery/table.hpp"
+#include "saddle/analysis/causal_discovery/truth.hpp"
 #include "saddle/analysis/registry.hpp"
 
 namespace saddle::analysis::causal_discovery {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "saddle/analysis/causal_discovery/subset_search_internal.hpp"
 #include "saddle/base/error.hpp"
 
 namespace saddle::analysis::causal_discovery {
@@ -18,17 +19,6 @@ void check_target(Index n, Index target) {
 Index limit(Index wanted, std::size_t members) {
   const auto all = static_cast<Index>(members);
   return wanted < 0 ? all : std::min(wanted, all);
-}
-
-// The next set of the same size out of 0..n-1 in lexicographic order.
-bool advance(Nodes& set, Index n) {
-  const auto k = static_cast<Index>(set.size());
-  for (Index i = k; i-- > 0;) {
-    if (set[static_cast<std::size_t>(i)] == n - k + i) continue;
-    std::iota(set.begin() + i, set.end(), set[static_cast<std::size_t>(i)] + 1);
-    return true;
-  }
-  return false;
 }
 
 }  // namespace
@@ -54,7 +44,18 @@ Explanations explain(const Graph& graph, Index target, const IsExplanation& judg
     for (Nodes& tokens : result.tree.closed_sets(size, allowed)) sets.push_back(measured(std::move(tokens)));
     std::stable_sort(sets.begin(), sets.end(),
                      [](const TokenSet& s, const TokenSet& t) { return s.distance < t.distance; });
+    if (options.prepare) {
+      std::vector<Nodes> next;
+      for (const TokenSet& set : sets)
+        if (options.max_judged < 0 || static_cast<Index>(result.candidates.size() + next.size()) < options.max_judged)
+          next.push_back(set.tokens);
+      options.prepare(next);
+    }
     for (TokenSet& set : sets) {
+      if (options.max_judged >= 0 && static_cast<Index>(result.candidates.size()) >= options.max_judged) {
+        result.complete = false;
+        return result;
+      }
       if (judge(set.tokens, target)) result.found.push_back(set);
       result.candidates.push_back(std::move(set));
     }
@@ -76,7 +77,7 @@ std::vector<Nodes> explain_exhaustively(Index n, Index target, const IsExplanati
       Nodes tokens = places;
       for (Index& token : tokens) token += token >= target ? 1 : 0;
       if (judge(tokens, target)) found.push_back(std::move(tokens));
-    } while (advance(places, n - 1));
+    } while (next_subset(places, n - 1));
     if (options.search_minimal && !found.empty()) break;
   }
   return found;

@@ -15,6 +15,9 @@ struct ExplainOptions {
   Index max_set_size = -1;     // -1: no limit
   Index max_range = -1;        // largest distance from the target in the tree; -1: no limit
   bool search_minimal = true;  // stop after the smallest size that explains
+  Index max_judged = -1;       // stop after so many sets; -1: no limit
+  // Told the sets of a size before they are judged one by one: a model is asked faster about many at once.
+  std::function<void(const std::vector<Nodes>& sets)> prepare = {};
 };
 
 struct TokenSet {
@@ -27,6 +30,7 @@ struct Explanations {
   Nodes members;                     // every token of the tree but the target
   std::vector<TokenSet> candidates;  // in the order in which they were tested
   std::vector<TokenSet> found;
+  bool complete = true;  // false: max_judged ended the search
 };
 
 // CLEANN on a graph that ICD has learnt. Without a function that judges, `found` is the whole set of members if it is

@@ -64,6 +64,23 @@ TEST(Explain, SmallestFirstAndMinimal) {
   EXPECT_EQ(explain(graph, 0, anything, all).found.size(), 1U);
 }
 
+// Every set that is judged was announced, no other, and size by size.
+TEST(Explain, SetsAreAnnounced) {
+  std::vector<Nodes> announced, judged;
+  ExplainOptions options;
+  options.max_judged = 7;
+  options.prepare = [&](const std::vector<Nodes>& sets) {
+    announced.insert(announced.end(), sets.begin(), sets.end());
+  };
+  const IsExplanation never = [&](const Nodes& tokens, Index) {
+    judged.push_back(tokens);
+    return false;
+  };
+  explain(Graph::complete(5, Mark::circle), 2, never, options);
+  EXPECT_EQ(judged.size(), 7U);
+  EXPECT_EQ(announced, judged);
+}
+
 TEST(Explain, WithoutAJudgeTheWholeSet) {
   ASSERT_EQ(explain(collider_path(), 0).found.size(), 1U);
   EXPECT_EQ(explain(collider_path(), 0).found[0].tokens, Nodes({1, 2}));

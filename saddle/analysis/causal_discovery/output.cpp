@@ -97,6 +97,19 @@ std::string to_dot(const Graph& graph, const std::vector<std::string>& names, st
   return text + "}\n";
 }
 
+Network to_network(const Answer& answer, const std::string& title, const std::string& file, const Nodes& marked) {
+  const auto end = [](Mark mark) {
+    return mark == Mark::arrow ? Network::End::arrow : mark == Mark::circle ? Network::End::circle : Network::End::line;
+  };
+  Network network{title, answer.input.names, {}, marked, file};
+  if (answer.target) network.marked.push_back(*answer.target);
+  const Graph& graph = answer.discovery.graph;
+  for (Index a = 0; a < graph.size(); ++a)
+    for (Index b = a + 1; b < graph.size(); ++b)
+      if (graph.adjacent(a, b)) network.edges.push_back({a, b, end(graph.mark(b, a)), end(graph.mark(a, b))});
+  return network;
+}
+
 std::string to_json(const Answer& answer) {
   const Request& request = answer.request;
   const Discovery& discovery = answer.discovery;

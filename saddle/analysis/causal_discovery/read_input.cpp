@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "saddle/analysis/causal_discovery/correlation.hpp"
 #include "saddle/analysis/causal_discovery/request.hpp"
@@ -19,7 +20,7 @@ namespace saddle::analysis::causal_discovery {
 namespace {
 
 // More categories than this in a column are numbers that somebody took for categories.
-constexpr Index most_categories = 100;
+constexpr std::int32_t most_categories = 100;
 
 std::vector<std::string> numbered(Index n) {
   std::vector<std::string> names;
@@ -71,16 +72,33 @@ Input correlation_input(const Matrix& R, const std::vector<std::string>& names, 
   return {names_at(names, positions), positions, FisherZ(submatrix(R, positions), request.samples), std::move(notes)};
 }
 
+// Chi-square where a column looks like categories, unless the columns of numbers rule it out.
+TestKind chosen_test(const Table& table, const Request& request, std::vector<std::string>& notes) {
+  if (request.test != TestKind::automatic) return request.test;
+  const auto discrete = table.discrete();
+  if (discrete.empty()) return TestKind::fisher_z;
+  const bool many = std::any_of(table.columns.begin(), table.columns.end(), [](const auto& column) {
+    return std::set<std::string>(column.begin(), column.end()).size() > most_categories;
+  });
+  if (!table.numeric() || !(many || request.logarithm)) return TestKind::chi_square;
+  notes.push_back("Fisher's z takes columns of few different values as numbers, too: " + join(discrete));
+  return TestKind::fisher_z;
+}
+
 Input table_input(const Request& request) {
   if (!request.tensor.empty() || !request.values.empty())
     throw InvalidArgument(fmt::format("{} is a table and has no tensors", request.file),
                           "names of tensors go with a .safetensors file");
-  const Table whole = request.text ? parse_table(*request.text, request.file) : read_table(request.file);
+  Table whole = request.text ? parse_table(*request.text, request.file) : read_table(request.file);
+  if (request.rows != 0) whole.keep(request.rows);
   const Nodes positions = chosen(request, whole.names, everything(whole.names.size()));
-  const Table table = whole.select(names_at(whole.names, positions));
-  TestKind test = request.test;
-  if (test == TestKind::automatic) test = table.continuous() ? TestKind::fisher_z : TestKind::chi_square;
-  if (test == TestKind::chi_square) {
+  Table table = whole.select(names_at(whole.names, positions));
+  std::vector<std::string> notes;
+  if (!request.drop_missing)
+    table.require_complete();
+  else if (const Index dropped = table.drop_incomplete(); dropped > 0)
+    notes.push_back(fmt::format("{} of {} rows lack a value and were left out", dropped, whole.rows()));
+  if (chosen_test(table, request, notes) == TestKind::chi_square) {
     if (request.logarithm)
       throw InvalidArgument("logarithms change nothing for the chi-square test", "use fisher_z, or leave them out");
     ChiSquare categories(table.categories());
@@ -89,8 +107,9 @@ Input table_input(const Request& request) {
         throw InvalidArgument(
             fmt::format("{}: column '{}' has {} different values, too many for the chi-square test", table.file,
                         table.names[static_cast<std::size_t>(v)], categories.categories(v)),
-            "use fisher_z for numbers, or put them into bins");
-    return {table.names, positions, std::move(categories)};
+            table.numeric() ? "use fisher_z for numbers, or put them into bins"
+                            : "choose nodes that are all numbers or all categories, or put numbers into bins");
+    return {table.names, positions, std::move(categories), std::move(notes)};
   }
   Matrix values = table.numbers();
   for (Index c = 0; c < values.shape()[1]; ++c) {
@@ -109,13 +128,12 @@ Input table_input(const Request& request) {
                             "leave the column out");
   }
   const double samples = request.samples > 0 ? request.samples : static_cast<double>(table.rows());
-  return {table.names, positions, FisherZ(correlation(values), samples)};
+  return {table.names, positions, FisherZ(correlation(values), samples), std::move(notes)};
 }
 
 std::string tensor_name(const TensorFile& file, const Request& request) {
   if (!request.tensor.empty()) return request.tensor;
-  for (const char* name : {"attention", "correlation", "in.attention", "in.correlation"})
-    if (file.tensors.contains(name)) return name;
+  if (const auto name = matrix_name(file)) return *name;
   std::vector<std::string> names;
   for (const auto& [name, tensor] : file.tensors) names.push_back(name);
   throw InvalidArgument(fmt::format("{} has neither attention nor correlation, it has {}", request.file, join(names)),
@@ -160,29 +178,6 @@ std::vector<std::string> token_names(const TensorFile& file, Index N, const std:
   return names;
 }
 
-Input tensor_input(const Request& request) {
-  if (request.logarithm)
-    throw InvalidArgument(fmt::format("{} holds no observations to take logarithms of", request.file));
-  const TensorFile file = io::read_safetensors(request.file);
-  Request complete = request;
-  if (const auto recorded = file.metadata.find("num_samples");
-      !(request.samples > 0) && recorded != file.metadata.end())
-    complete.samples = parse_number(recorded->second).value_or(0);
-  const std::string name = tensor_name(file, request);
-  const Matrix matrix = one_head(file, name, request);
-  auto names = token_names(file, matrix.shape()[0], request.file);
-  if (name.find("correlation") == std::string::npos) {
-    if (request.values.empty()) return attention_input(matrix, std::move(names), complete);
-    const Matrix values = one_head(file, request.values, request);
-    return attention_input(matrix, std::move(names), complete, &values);
-  }
-  if (!request.values.empty()) throw InvalidArgument("values go with attention, not with correlations");
-  if (matrix.shape()[0] != matrix.shape()[1])
-    throw InvalidArgument(fmt::format("tensor '{}' has {} rows and {} columns, correlations are square", name,
-                                      matrix.shape()[0], matrix.shape()[1]));
-  return correlation_input(matrix, names, chosen(complete, names, everything(names.size())), complete);
-}
-
 }  // namespace
 
 Input attention_input(const Matrix& attention, std::vector<std::string> names, const Request& request,
@@ -206,11 +201,41 @@ Input attention_input(const Matrix& attention, std::vector<std::string> names, c
   return correlation_input(R, names, chosen(request, names, std::move(seen)), request, std::move(notes));
 }
 
+std::optional<std::string> matrix_name(const TensorFile& file) {
+  for (const char* name : {"attention", "correlation", "in.attention", "in.correlation"})
+    if (const auto found = file.tensors.find(name); found != file.tensors.end() && found->second.shape().size() <= 4)
+      return name;
+  return std::nullopt;
+}
+
+Input tensor_input(const TensorFile& file, const Request& request) {
+  if (request.logarithm)
+    throw InvalidArgument(fmt::format("{} holds no observations to take logarithms of", request.file));
+  Request complete = request;
+  if (const auto recorded = file.metadata.find("num_samples");
+      !(request.samples > 0) && recorded != file.metadata.end())
+    complete.samples = parse_number(recorded->second).value_or(0);
+  const std::string name = tensor_name(file, request);
+  const Matrix matrix = one_head(file, name, request);
+  auto names = token_names(file, matrix.shape()[0], request.file);
+  if (name.find("correlation") == std::string::npos) {
+    if (request.values.empty()) return attention_input(matrix, std::move(names), complete);
+    const Matrix values = one_head(file, request.values, request);
+    return attention_input(matrix, std::move(names), complete, &values);
+  }
+  if (!request.values.empty()) throw InvalidArgument("values go with attention, not with correlations");
+  if (matrix.shape()[0] != matrix.shape()[1])
+    throw InvalidArgument(fmt::format("tensor '{}' has {} rows and {} columns, correlations are square", name,
+                                      matrix.shape()[0], matrix.shape()[1]));
+  return correlation_input(matrix, names, chosen(complete, names, everything(names.size())), complete);
+}
+
 Input read_input(const Request& request) {
   if (request.file.empty() && !request.text)
     throw InvalidArgument("causal discovery needs a file", "give a table (.csv) or tensors (.safetensors)");
-  return std::filesystem::path(request.file).extension() == ".safetensors" ? tensor_input(request)
-                                                                           : table_input(request);
+  return std::filesystem::path(request.file).extension() == ".safetensors"
+             ? tensor_input(io::read_safetensors(request.file), request)
+             : table_input(request);
 }
 
 }  // namespace saddle::analysis::causal_discovery

@@ -29,6 +29,8 @@ struct Request {
   std::vector<std::string> nodes = {};     // variables to analyse, by name or number from 0; none: all
   double samples = 0;                      // 0: rows of the table, or metadata num_samples of the tensors
   bool logarithm = false;                  // of the columns of a table, before their correlations
+  bool drop_missing = false;               // rows of a table without a value; else they are refused
+  Index rows = 0;                          // of a table: the first so many; 0: all
   std::string tensor = {};                 // none: the one of attention, correlation, in.attention, in.correlation
   std::string values = {};                 // a tensor with the values of the head; none: taken as independent
   Index batch = 0, head = 0;               // of a tensor [B,H,N,N] or [H,N,N]
@@ -57,6 +59,10 @@ struct Answer {
 // request names its nodes. Throws InvalidArgument.
 SADDLE_API Input attention_input(const Matrix& attention, std::vector<std::string> names, const Request& request,
                                  const Matrix* values = nullptr);
+// Its attention or correlations; request.file names it in messages. Throws InvalidArgument and DataError.
+SADDLE_API Input tensor_input(const TensorFile& file, const Request& request);
+// The tensor that it takes if the request names none; nothing if there is none of up to four dimensions.
+SADDLE_API std::optional<std::string> matrix_name(const TensorFile& file);
 // Reads request.file. Throws IoError, DataError and InvalidArgument.
 SADDLE_API Input read_input(const Request& request);
 

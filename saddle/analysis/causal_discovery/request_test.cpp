@@ -53,7 +53,7 @@ TEST(Table, Separators) {
 TEST(Table, WhatIsWrongIsSaidWithItsLine) {
   const auto line = [](std::string_view text) {
     try {
-      table(text);
+      table(text).require_complete();
     } catch (const DataError& error) {
       return error.line();
     }
@@ -74,10 +74,27 @@ TEST(Table, WhatIsWrongIsSaidWithItsLine) {
   EXPECT_EQ(line("a,b\n1,\"x\"y\n"), 2);
 }
 
+TEST(Table, RowsWithoutAValueCanGo) {
+  Table holes = table("a,b,c\n1,x,?\n2,NA,5\n3,y,6\n4,z,7\n");
+  EXPECT_EQ(holes.select({"a"}).drop_incomplete(), 0);  // of its columns
+  EXPECT_EQ(holes.drop_incomplete(), 2);
+  EXPECT_THAT(holes.columns[1], ElementsAre("y", "z"));
+  EXPECT_THAT(holes.lines, ElementsAre(4, 5));
+  EXPECT_THROW(table("a,b\n1,?\n").drop_incomplete(), DataError);
+  Request request;
+  request.file = "t.csv";
+  request.text = "a,b\n1,1\n2,?\n1,2\n2,1\n";
+  EXPECT_THAT([&] { discover(request); }, ThrowsMessage<DataError>(HasSubstr("t.csv:3")));
+  request.drop_missing = true;
+  EXPECT_THAT(discover(request).input.notes, ElementsAre(HasSubstr("1 of 4 rows")));
+}
+
 TEST(Table, NumbersAndCategories) {
   const Table mixed = table("a,b\n1,x\n2,y\n1,x\n");
   EXPECT_THAT(mixed.categories()[1], ElementsAre(0, 1, 0));
-  EXPECT_FALSE(mixed.continuous());
+  EXPECT_THAT(mixed.discrete(), ElementsAre("a", "b"));
+  EXPECT_FALSE(mixed.numeric());
+  EXPECT_TRUE(mixed.select({"a"}).numeric());
   EXPECT_THAT([&] { mixed.numbers(); }, ThrowsMessage<DataError>(HasSubstr("'b': expected a number, found 'x'")));
   EXPECT_EQ(mixed.select({"a"}).numbers()(1, 0), 2);
   EXPECT_THAT(mixed.select({"b", "0"}).names, ElementsAre("b", "a"));
@@ -87,7 +104,8 @@ TEST(Table, NumbersAndCategories) {
   EXPECT_THROW(table("a\n1e999\n").numbers(), DataError);
   std::string many = "a\n";
   for (int i = 0; i < 20; ++i) many += std::to_string(i) + ".5\n";
-  EXPECT_TRUE(table(many).continuous());
+  EXPECT_TRUE(table(many).discrete().empty());
+  EXPECT_TRUE(table(many).numeric());
 }
 
 // x -> z <- y, z -> w, observed without noise to speak of.
@@ -150,6 +168,28 @@ TEST(Discover, TableOfCategories) {
   EXPECT_TRUE(answer.discovery.graph.parent(0, 2) && answer.discovery.graph.parent(1, 2));
   request.test = TestKind::fisher_z;
   EXPECT_THROW(discover(request), DataError);
+}
+
+// Some columns of few values beside columns of many: all numbers go to Fisher's z, with a note; text cannot.
+TEST(Discover, MixedTables) {
+  std::string numbers = "size,doors\n", words = "size,colour\n";
+  Stream stream(32, "table");
+  for (int s = 0; s < 300; ++s) {
+    const double x = stream.normal();
+    numbers += format_number(x) + (x > 0 ? ",4\n" : ",2\n");
+    words += format_number(x) + (x > 0 ? ",red\n" : ",blue\n");
+  }
+  Request request;
+  request.file = "t.csv";
+  request.text = numbers;
+  const Answer answer = discover(request);
+  EXPECT_TRUE(std::holds_alternative<FisherZ>(answer.input.test));
+  EXPECT_THAT(answer.input.notes, ElementsAre(HasSubstr("doors")));
+  EXPECT_TRUE(answer.discovery.graph.adjacent(0, 1));
+  request.text = words;
+  EXPECT_THAT([&] { discover(request); }, ThrowsMessage<InvalidArgument>(HasSubstr("300 different values")));
+  request.nodes = {"colour"};
+  EXPECT_TRUE(std::holds_alternative<ChiSquare>(discover(request).input.test));
 }
 
 TEST(Discover, RefusesTablesThatDoNotFit) {

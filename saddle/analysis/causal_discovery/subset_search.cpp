@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "saddle/analysis/causal_discovery/chi_square_internal.hpp"
 #include "saddle/analysis/causal_discovery/partial_correlation_internal.hpp"
@@ -99,6 +100,16 @@ class Walk {
 Outcome search(const IndependenceTest& test, double alpha, const Search& wanted) {
   if (static_cast<Index>(wanted.pool.size()) < wanted.size) return {};
   return std::visit([&](const auto& each) { return Walk(conditioning(each, wanted), alpha, wanted).run(); }, test);
+}
+
+bool next_subset(Nodes& set, Index n) {
+  const auto k = static_cast<Index>(set.size());
+  for (Index i = k; i-- > 0;) {
+    if (set[static_cast<std::size_t>(i)] == n - k + i) continue;
+    std::iota(set.begin() + i, set.end(), set[static_cast<std::size_t>(i)] + 1);
+    return true;
+  }
+  return false;
 }
 
 bool worth_threads(const IndependenceTest& test, double tests) {

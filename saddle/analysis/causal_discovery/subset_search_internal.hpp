@@ -21,6 +21,9 @@ struct Outcome {
 
 SADDLE_API Outcome search(const IndependenceTest& test, double alpha, const Search& wanted);
 
+// The next set of the same size out of 0..n-1 in lexicographic order; false after the last.
+bool next_subset(Nodes& set, Index n);
+
 // Whether so many tests take longer than it takes to wake other threads.
 bool worth_threads(const IndependenceTest& test, double tests);
 

@@ -133,12 +133,7 @@ Table parse_table(std::string_view text, const std::string& file) {
     if (fields.size() != width)
       throw DataError(file, lines.line(), 1, fmt::format("found {} fields, the header has {}", fields.size(), width),
                       "every line needs as many fields as the header");
-    for (std::size_t c = 0; c < width; ++c) {
-      if (missing(fields[c]))
-        throw DataError(file, lines.line(), 0, fmt::format("column '{}' has no value here", table.names[c]),
-                        "the tests need complete rows: fill in the value, or remove the row or the column");
-      table.columns[c].push_back(std::move(fields[c]));
-    }
+    for (std::size_t c = 0; c < width; ++c) table.columns[c].push_back(std::move(fields[c]));
     table.lines.push_back(lines.line());
   }
   if (table.lines.empty()) throw DataError(file, 0, 0, "the file has a header but no rows");
@@ -177,6 +172,36 @@ Table Table::select(const std::vector<std::string>& wanted) const {
   return part;
 }
 
+void Table::keep(Index count) {
+  if (count < 1 || count > rows())
+    throw InvalidArgument(fmt::format("{} has {} rows, {} of them were asked for", file, rows(), count));
+  lines.resize(static_cast<std::size_t>(count));
+  for (auto& column : columns) column.resize(static_cast<std::size_t>(count));
+}
+
+void Table::require_complete() const {
+  for (std::size_t r = 0; r < lines.size(); ++r)
+    for (std::size_t c = 0; c < columns.size(); ++c)
+      if (missing(columns[c][r]))
+        throw DataError(file, lines[r], 0, fmt::format("column '{}' has no value here", names[c]),
+                        "leave such rows out (missing=drop), fill in the value, or leave the column out");
+}
+
+Index Table::drop_incomplete() {
+  const Index before = rows();
+  std::size_t kept = 0;
+  for (std::size_t r = 0; r < lines.size(); ++r) {
+    if (std::any_of(columns.begin(), columns.end(), [&](const auto& column) { return missing(column[r]); })) continue;
+    lines[kept] = lines[r];
+    for (auto& column : columns) std::swap(column[kept], column[r]);
+    ++kept;
+  }
+  lines.resize(kept);
+  for (auto& column : columns) column.resize(kept);
+  if (kept == 0) throw DataError(file, 0, 0, "every row lacks a value", "choose fewer columns");
+  return before - rows();
+}
+
 Matrix Table::numbers() const {
   Matrix values({rows(), static_cast<Index>(columns.size())});
   for (std::size_t c = 0; c < columns.size(); ++c)
@@ -204,14 +229,20 @@ std::vector<std::vector<std::int32_t>> Table::categories() const {
   return coded;
 }
 
-bool Table::continuous() const {
+std::vector<std::string> Table::discrete() const {
+  std::vector<std::string> found;
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    const std::set<std::string_view> different(columns[c].begin(), columns[c].end());
+    if (different.size() <= few_values ||
+        !std::all_of(different.begin(), different.end(), [](std::string_view field) { return parse_number(field); }))
+      found.push_back(names[c]);
+  }
+  return found;
+}
+
+bool Table::numeric() const {
   return std::all_of(columns.begin(), columns.end(), [](const std::vector<std::string>& column) {
-    std::set<std::string_view> different;
-    for (const std::string& field : column) {
-      if (!parse_number(field)) return false;
-      different.insert(field);
-    }
-    return different.size() > few_values;
+    return std::all_of(column.begin(), column.end(), [](const std::string& field) { return parse_number(field); });
   });
 }
 

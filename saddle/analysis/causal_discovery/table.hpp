@@ -20,16 +20,24 @@ struct Table {
   Index rows() const { return static_cast<Index>(lines.size()); }
   // The table with these columns only, in this order, each given by name or by number from 0. Throws InvalidArgument.
   SADDLE_API Table select(const std::vector<std::string>& wanted) const;
+  // The first rows alone. Throws InvalidArgument where there are not as many.
+  SADDLE_API void keep(Index count);
+  // Throws DataError at the first missing value (empty, ?, NA, NaN).
+  SADDLE_API void require_complete() const;
+  // Leaves rows with missing values out; how many. Throws DataError where none is left.
+  SADDLE_API Index drop_incomplete();
   // All fields as finite numbers [rows, columns]. Throws DataError.
   SADDLE_API Matrix numbers() const;
   // The fields of each column as numbers from 0, in the order of the sorted fields.
   SADDLE_API std::vector<std::vector<std::int32_t>> categories() const;
-  // Whether all fields are numbers and no column has few of them: Fisher's z fits, else chi-square.
-  SADDLE_API bool continuous() const;
+  // Names of the columns with few different values, or with a field that is no number.
+  SADDLE_API std::vector<std::string> discrete() const;
+  // Whether all fields are numbers.
+  SADDLE_API bool numeric() const;
 };
 
 // Fields are separated by whichever of comma, semicolon, tab and blank the first line has, in this order; quotes as in
-// CSV. Throws DataError for lines of another length, missing values (empty, ?, NA, NaN), equal names, no rows.
+// CSV. Throws DataError for lines of another length, equal names, no rows.
 SADDLE_API Table parse_table(std::string_view text, const std::string& file);
 // Throws IoError.
 SADDLE_API Table read_table(const std::string& file);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "saddle/base/error.hpp"
 #include "saddle/io/safetensors.hpp"
@@ -118,8 +119,11 @@ TEST(DepthWidth, PublishedTable) {
 TEST(DepthWidth, LooksAtFilesAndModels) {
   Options options;
   const Result file = on_file(SADDLE_SOURCE_DIR "/examples/gpt2/config.json", options);
-  EXPECT_THAT(file.findings[0], HasSubstr("12 layers of width 768: could be deeper. Depth 12 pays from width 300"));
-  EXPECT_EQ(file.tables[0].rows[1][1], "23");
+  EXPECT_THAT(file.findings[0], HasSubstr("12 x 768 could be deeper: depth 12 pays from width 300"));
+  EXPECT_EQ(file.figures.at(1), (std::pair<std::string, double>{"width", 768}));
+  const auto json = nlohmann::json::parse(file.json);
+  EXPECT_EQ(json["model"]["model"], "gpt2");
+  EXPECT_EQ(json["recommended"]["depth"], 23);
   EXPECT_THROW(on_file("missing.json", options), IoError);
   Options wrong(std::map<std::string, std::string>{{"depth", "3"}});
   EXPECT_THROW(on_file(SADDLE_SOURCE_DIR "/examples/gpt2/config.json", wrong), InvalidArgument);
@@ -130,7 +134,11 @@ TEST(DepthWidth, LooksAtFilesAndModels) {
   probe.tokens = Array<double, 3>({1, 2, 64});
   probe.layers.resize(2);
   model.probes.push_back(probe);
-  EXPECT_THAT(on_model(model, options).findings[0], HasSubstr("2 layers of width 64: too deep"));
+  EXPECT_THAT(on_model(model, options).findings[0], HasSubstr("2 x 64 is too deep for its width"));
+  model.probes[0].tokens = {};  // blocks of their own show no tokens
+  EXPECT_THROW(on_model(model, options), InvalidArgument);
+  model.probes[0].layers[0].heads = Array<double, 4>({1, 4, 2, 32});
+  EXPECT_THAT(on_model(model, options).findings[0], HasSubstr("2 x 128 is too deep for its width"));
 }
 
 TEST(DepthWidth, CountsOfGpt2) {

@@ -53,7 +53,8 @@ constexpr Size sizes[] = {
     {"sequence_classifier", 64, 2, 2, 128}, {"lra_", 64, 2, 2, 128},         {"language_model", 256, 4, 4, 0},
     {"vision_transformer", 192, 12, 3, 0},  {"deit_tiny_", 192, 12, 3, 0},   {"deit_small_", 384, 12, 6, 0},
     {"deit_base_", 768, 12, 12, 0},         {"vit_tiny_", 192, 12, 3, 0},    {"vit_small_", 384, 12, 6, 0},
-    {"vit_base_", 768, 12, 12, 0},          {"vit_large_", 1024, 24, 16, 0},
+    {"vit_base_", 768, 12, 12, 0},          {"vit_large_", 1024, 24, 16, 0}, {"spiking_vit", 384, 4, 12, 0},
+    {"vision_language", 64, 2, 4, 0},       {"event_model", 32, 1, 1, 0},    {"npt", 64, 8, 8, 0},
 };
 
 const Size* named(std::string_view model) {

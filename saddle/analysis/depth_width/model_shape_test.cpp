@@ -36,6 +36,8 @@ TEST(ModelShape, SizesOfNamedModels) {
   EXPECT_EQ(named("name = 'deit_small_distilled_patch16_224'").width, 384);
   EXPECT_EQ(named("name = 'vit_large_patch16_384'").depth, 24);
   EXPECT_EQ(named("name = 'lra_text'").hidden, 128);
+  EXPECT_EQ(named("name = 'spiking_vit'").width, 384);
+  EXPECT_EQ(named("name = 'npt'").depth, 8);
   EXPECT_EQ(named("name = 'language_model'\ndepth = 7").depth, 7);
   EXPECT_TRUE(named("name = 'language_model'").decoder_only);
   EXPECT_DOUBLE_EQ(named("name = 'language_model'\nwidth = 100").layer_params(), 4 * 12 * 100 * 100);

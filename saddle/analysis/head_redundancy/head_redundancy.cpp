@@ -40,8 +40,7 @@ Result on_model(const ProbedModel& model, Options& options) {
   result.about =
       "Distances between the outputs of the heads of a layer, measured by the size of the outputs, and how alike heads "
       "are. Heads that are orthogonal and of equal size lie 1.41 apart; near 0 they say the same, and one of them "
-      "could "
-      "go.";
+      "could go.";
   Json document{{"model", model.name}, {"splits", Json::array()}};
   Chart chart{"Distance between heads by the size of their outputs", "layer", "distance / norm", {}, false};
   Table table{
@@ -49,10 +48,22 @@ Result on_model(const ProbedModel& model, Options& options) {
   for (const Probe& probe : model.probes) {
     Curve curve{probe.split, {}};
     Json layers = Json::array();
+    double relative = 0, cka = 0, compared = 0;
     for (std::size_t layer = 0; layer < probe.layers.size(); ++layer) {
       const ProbedLayer& own = probe.layers[layer];
+      if (own.heads.empty())
+        throw NotSupported(fmt::format("head_redundancy: layer {} does not show the outputs of its heads", layer), {},
+                           "a file needs 'heads' [L,B,H,N,E]; attention weights alone do not tell what heads say");
       const Measures m = measure(own.heads, probe.lengths);
+      if (own.heads.shape()[1] < 2) {
+        result.findings.push_back(fmt::format("{}: layer {} ({}) has one head, which has none to be compared with.",
+                                              probe.split, layer, own.attention));
+        continue;
+      }
       curve.points.emplace_back(static_cast<double>(layer), m.relative);
+      relative += m.relative;
+      cka += m.cka;
+      ++compared;
       table.rows.push_back({probe.split, std::to_string(layer), own.attention, fmt::format("{:.4g}", m.distance),
                             fmt::format("{:.4g}", m.deviation), fmt::format("{:.4g}", m.norm),
                             fmt::format("{:.3f}", m.relative), fmt::format("{:.3f}", m.cosine),
@@ -70,10 +81,20 @@ Result on_model(const ProbedModel& model, Options& options) {
             {fmt::format("layer {}: distance of head and head by their size", layer), "head", "head", m.pairs, true});
     }
     document["splits"].push_back({{"split", probe.split}, {"layers", layers}});
+    if (compared == 0) continue;
+    relative /= compared;
+    cka /= compared;
     chart.curves.push_back(std::move(curve));
+    result.figures.emplace_back(probe.split + ": distance/norm, mean of layers", relative);
+    result.figures.emplace_back(probe.split + ": CKA", cka);
+    result.findings.push_back(
+        fmt::format("{}: heads lie {:.2f} norms apart on average, {}; CKA is {:.2f}.", probe.split, relative,
+                    relative > 1 ? "so they say different things" : "so they partly repeat each other", cka));
   }
-  result.tables.push_back(std::move(table));
-  result.charts.push_back(std::move(chart));
+  if (!chart.curves.empty()) {
+    result.tables.push_back(std::move(table));
+    result.charts.push_back(std::move(chart));
+  }
   result.json = document.dump();
   return result;
 }

@@ -63,5 +63,43 @@ TEST(HeadRedundancy, DescribesAModel) {
   EXPECT_THROW(analysis().on_model(model, wrong), InvalidArgument);
 }
 
+TEST(HeadRedundancy, OneHeadIsNotCalledRedundant) {
+  ProbedModel model;
+  Probe& probe = model.probes.emplace_back();
+  probe.split = "test";
+  probe.lengths = {4};
+  probe.layers.push_back({"softmax", orthogonal(1, 1, 4, 1.0), {}, {}});
+  Options options;
+  const Result alone = analysis().on_model(model, options);
+  EXPECT_TRUE(alone.figures.empty());
+  EXPECT_TRUE(alone.charts.empty());
+  ASSERT_EQ(alone.findings.size(), 1u);
+  EXPECT_NE(alone.findings[0].find("has one head"), std::string::npos);
+  // Beside a layer with several heads it does not count.
+  probe.layers.push_back({"softmax", orthogonal(1, 3, 4, 1.0), {}, {}});
+  Options again;
+  EXPECT_NEAR(analysis().on_model(model, again).figures.at(0).second, std::sqrt(2.0), 1e-12);
+}
+
+// Models beside each other: the share of the first one's distance is what an attention changes.
+TEST(HeadRedundancy, ShowsWhatAnAttentionChanges) {
+  const auto result_of = [](double overlap) {
+    ProbedModel model;
+    Probe& probe = model.probes.emplace_back();
+    probe.split = "test";
+    probe.lengths = {4};
+    Array<double, 4> heads = orthogonal(1, 2, 4, 1.0);
+    for (Index n = 0; n < 4; ++n) heads(0, 1, n, 0) += overlap * heads(0, 0, n, 0);
+    probe.layers.push_back({"softmax", heads, {}, {}});
+    Options options;
+    return analysis().on_model(model, options);
+  };
+  const Result both = beside({{"softmax", result_of(2)}, {"softmax+bn", result_of(0)}});
+  ASSERT_FALSE(both.tables.empty());
+  EXPECT_EQ(both.tables[0].rows.at(0).at(2), "1.00");
+  EXPECT_GT(std::stod(both.tables[0].rows.at(1).at(2)), 1.1);
+  EXPECT_EQ(both.charts.at(0).curves.size(), 2u);
+}
+
 }  // namespace
 }  // namespace saddle::analysis::head_redundancy

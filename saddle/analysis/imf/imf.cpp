@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "saddle/analysis/imf/imf_internal.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/io/safetensors.hpp"
 #include "saddle/mechanisms/golden_tape.hpp"
@@ -69,6 +70,16 @@ Result on_file(const std::string& file, Options& options) {
                     "attention (B,L,H,S,S) and kind (B,S) are expected: 0 special, 1 language, 2 vision");
   };
   const Value attention = find(attention_name), kind = find(kind_name);
+  require_shapes(attention, kind);
+  std::vector<std::string> layers;
+  for (Index l = 0; l < attention.size(1); ++l) layers.push_back(std::to_string(l));
+  return flows_of(attention, kind, layers, {Flow::layer, Flow::residual, Flow::rollout});
+}
+
+}  // namespace
+
+Result flows_of(const Value& attention, const Value& kind, const std::vector<std::string>& layers,
+                const std::vector<Flow>& which) {
   Result result;
   result.about =
       "The share of attention that crosses between language and vision, layer by layer, beside the share that uniform "
@@ -79,30 +90,33 @@ Result on_file(const std::string& file, Options& options) {
   Table table{"Layers", {"flow", "layer", "IMF", "language reads vision", "vision reads language", "chance"}, {}};
   Chart chart{"Inter-modality flow", "layer", "share that crosses", {}, false};
   Json flows = Json::object();
-  for (const auto& [name, which] :
-       {std::pair{"layer", Flow::layer}, std::pair{"residual", Flow::residual}, std::pair{"rollout", Flow::rollout}}) {
-    const Value mean = tape::mean(flow(attention, kind, which), 0);  // [L,3]
+  for (const Flow each : which) {
+    const char* const name = each == Flow::layer ? "layer" : each == Flow::residual ? "residual" : "rollout";
+    const Value mean = tape::mean(flow(attention, kind, each), 0);  // [L,3]
     Curve curve{name, {}};
     Json list = Json::array();
+    double sum = 0;
     for (Index l = 0; l < L; ++l) {
       const double* const share = &mean.data()[static_cast<std::size_t>(3 * l)];
-      table.rows.push_back({name, std::to_string(l), fmt::format("{:.3f}", share[0]), fmt::format("{:.3f}", share[1]),
-                            fmt::format("{:.3f}", share[2]), fmt::format("{:.3f}", level)});
+      table.rows.push_back({name, layers[static_cast<std::size_t>(l)], fmt::format("{:.3f}", share[0]),
+                            fmt::format("{:.3f}", share[1]), fmt::format("{:.3f}", share[2]),
+                            fmt::format("{:.3f}", level)});
       curve.points.emplace_back(static_cast<double>(l), share[0]);
       list.push_back({share[0], share[1], share[2]});
+      sum += share[0];
     }
     flows[name] = list;
+    result.figures.emplace_back(fmt::format("IMF ({}), mean over layers", name), sum / static_cast<double>(L));
     chart.curves.push_back(std::move(curve));
   }
-  Curve line{"chance", {{0.0, level}, {static_cast<double>(std::max<Index>(1, L - 1)), level}}};
+  Curve line{"chance (layer)", {{0.0, level}, {static_cast<double>(std::max<Index>(1, L - 1)), level}}, true};
   chart.curves.push_back(std::move(line));
+  result.figures.emplace_back("chance", level);
   result.tables.push_back(std::move(table));
   result.charts.push_back(std::move(chart));
   result.json = Json{{"samples", B}, {"layers", L}, {"chance", level}, {"flows", flows}}.dump();
   return result;
 }
-
-}  // namespace
 
 Value flow(const Value& attention, const Value& kind, Flow which) {
   require_shapes(attention, kind);
@@ -216,6 +230,7 @@ const Analysis& analysis() {
 })";
     own.golden = {{"imf", check}};
     own.on_file = on_file;
+    own.on_model = on_model;
     return own;
   }();
   return value;

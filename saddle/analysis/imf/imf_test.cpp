@@ -1,6 +1,9 @@
 #include "saddle/analysis/imf/imf.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
 
 #include "saddle/base/error.hpp"
 #include "saddle/io/safetensors.hpp"
@@ -58,6 +61,85 @@ TEST(Imf, ReadsAFile) {
   Options wrong(std::map<std::string, std::string>{{"kind", "sort"}});
   EXPECT_THROW(analysis().on_file(SADDLE_SOURCE_DIR "/tests/golden/imf/imf_b2_l3_h2_s13_pad.safetensors", wrong),
                DataError);
+}
+
+// Two layers of two heads: in the first, a head reads the other modality alone and a head its own alone; the second is
+// uniform. Tokens are CLS, one word, two pieces of an image.
+ProbedModel two_layers() {
+  ProbedModel model;
+  model.name = "made up";
+  Probe& probe = model.probes.emplace_back();
+  probe.split = "test";
+  probe.samples = probe.labels = {0};
+  probe.lengths = {4};
+  probe.kinds = Array<double, 2>({1, 4});
+  const std::array<double, 4> kinds{0, 1, 2, 2};
+  for (Index i = 0; i < 4; ++i) probe.kinds(0, i) = kinds[static_cast<std::size_t>(i)];
+  for (int l = 0; l < 2; ++l) {
+    ProbedLayer& layer = probe.layers.emplace_back();
+    layer.attention = "softmax";
+    layer.weights = Array<double, 4>({1, 2, 4, 4});
+    for (Index h = 0; h < 2; ++h)
+      for (Index i = 0; i < 4; ++i)
+        for (Index j = 0; j < 4; ++j) {
+          const double from = probe.kinds(0, i), to = probe.kinds(0, j);
+          const bool read = h == 0 ? from != to && to != 0 : from == to;
+          const double keys = h == 0 ? (from == 1 ? 2 : from == 2 ? 1 : 3) : (from == 2 ? 2 : 1);
+          layer.weights(0, h, i, j) = l == 1 ? 0.25 : read ? 1 / keys : 0;
+        }
+  }
+  return model;
+}
+
+TEST(Imf, LooksIntoModels) {
+  Options options;
+  const Result result = analysis().on_model(two_layers(), options);
+  const auto json = nlohmann::json::parse(result.json);
+  EXPECT_NEAR(json["chance"].get<double>(), 4.0 / 9, 1e-12);
+  EXPECT_NEAR(json["flows"]["layer"][0][0].get<double>(), 0.5, 1e-12);
+  EXPECT_NEAR(json["flows"]["layer"][1][0].get<double>(), 4.0 / 9, 1e-12);
+  EXPECT_EQ(json["heads"][0], (nlohmann::json{1.0, 0.0}));
+  EXPECT_TRUE(json["flows"].contains("rollout"));
+  ASSERT_EQ(result.findings.size(), 2U);
+  EXPECT_EQ(result.findings[0], "Layer 0 lets 0.500 cross, 1.12 times what uniform attention would.");
+  ASSERT_EQ(result.maps.size(), 1U);
+  EXPECT_EQ(result.maps[0].values(0, 0), 1);
+}
+
+TEST(Imf, LeavesOutLayersWithoutWeightsAndCountsPooledKeys) {
+  ProbedModel model = two_layers();
+  std::vector<ProbedLayer>& layers = model.probes[0].layers;
+  layers[0].attention = "cat";
+  layers[0].weights = {};
+  // Pairs of tokens share a key: CLS and the word, both pieces. Half of every row goes to each.
+  layers[1].attention = "softmax+sh(2,2)";
+  layers[1].weights = Array<double, 4>({1, 2, 4, 2});
+  std::fill(layers[1].weights.begin(), layers[1].weights.end(), 0.5);
+  Options options;
+  const Result result = analysis().on_model(model, options);
+  const auto json = nlohmann::json::parse(result.json);
+  EXPECT_EQ(json["layer_names"], nlohmann::json{"1"});
+  EXPECT_FALSE(json["flows"].contains("rollout"));
+  EXPECT_NEAR(json["flows"]["layer"][0][0].get<double>(), 4.0 / 9, 1e-12);
+  EXPECT_THAT(result.findings, testing::Contains(testing::HasSubstr("Layer 0 (cat) has no weights")));
+  layers.pop_back();
+  EXPECT_THROW(analysis().on_model(model, options), NotSupported);
+}
+
+TEST(Imf, WarnsOfWeightsBelowZero) {
+  ProbedModel model = two_layers();
+  model.probes[0].layers[1].weights(0, 0, 1, 2) = -0.5;
+  Options options;
+  EXPECT_THAT(analysis().on_model(model, options).findings, testing::Contains(testing::HasSubstr("weights below 0")));
+}
+
+TEST(Imf, NeedsTwoModalities) {
+  ProbedModel model = two_layers();
+  Options train(std::map<std::string, std::string>{{"split", "train"}});
+  EXPECT_THROW(analysis().on_model(model, train), InvalidArgument);
+  model.probes[0].kinds = {};
+  Options options;
+  EXPECT_THROW(analysis().on_model(model, options), InvalidArgument);
 }
 
 }  // namespace

@@ -128,6 +128,8 @@ const Analysis& analysis() {
 })";
     own.golden = {{"rank-collapse", check}};
     own.on_model = on_model;
+    own.on_tensors = on_tensors;
+    own.example = example;
     return own;
   }();
   return value;

@@ -92,6 +92,13 @@ SADDLE_API mechanisms::GoldenReport check(const TensorFile& golden, DType dtype)
 
 // As an analysis of a trained model: what its tokens do from block to block, averaged over samples. Option `rank_rtol`.
 SADDLE_API Result on_model(const ProbedModel& model, Options& options);
+// Of tensors: the stack of the theory (x, w_q, w_k, w_v and mask, as in recorded cases), a mask alone, attention maps
+// alone, or tokens of a model as probed_model() reads them. Options of a stack: `layers`, `norm`, `residual`,
+// `temperature`, `mask` with `window`; of a mask: `layers`.
+SADDLE_API Result on_tensors(const TensorFile& file, const std::string& name, Options& options);
+// The counterexample, and random stacks of pure attention under several masks. Options `beta`, `layers`, `tokens`,
+// `window`, `seed`.
+SADDLE_API Result example(Options& options);
 
 SADDLE_API const Analysis& analysis();
 

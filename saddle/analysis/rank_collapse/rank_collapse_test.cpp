@@ -226,9 +226,11 @@ TEST(RankCollapse, LooksIntoModels) {
   const ProbedModel model = averaging_model();
   Options options;
   const Result result = on_model(model, options);
-  EXPECT_EQ(result.tables[0].rows.size(), 3u);
+  EXPECT_EQ(result.tables[0].rows.size(), 1u);  // of splits
+  EXPECT_EQ(result.tables[1].rows.size(), 3u);  // of blocks
   EXPECT_EQ(result.charts.size(), 3u);
-  EXPECT_THAT(result.findings[0], HasSubstr("1 of 4 tokens reach all others (centres), radius 1"));
+  EXPECT_THAT(result.findings[0], HasSubstr("1 of 4 tokens reaches all others (centres)"));
+  EXPECT_THAT(result.findings[0], HasSubstr("radius 1"));
   const auto& curve = result.charts[0].curves[0].points;
   EXPECT_LT(curve[2].second, curve[1].second);
   EXPECT_LT(curve[1].second, curve[0].second);
@@ -240,11 +242,17 @@ TEST(RankCollapse, LooksIntoModels) {
   ProbedModel bare = model;
   for (ProbedLayer& layer : bare.probes[0].layers) layer.weights = {};
   EXPECT_EQ(on_model(bare, options).charts[0].curves[0].points, curve);
+  EXPECT_THAT(on_model(bare, options).findings.back(), HasSubstr("every token is taken to see every other"));
   Options wrong(std::map<std::string, std::string>{{"rank_tol", "1"}});
   EXPECT_THROW(on_model(model, wrong), InvalidArgument);
-  ProbedModel empty = model;
-  empty.probes[0].tokens = Array<double, 3>({0, 4, 3});
-  EXPECT_THROW(on_model(empty, options), InvalidArgument);
+  // Its layers do nothing but attend: attention alone does the same.
+  const auto& alone = result.charts[0].curves.at(1);
+  EXPECT_TRUE(alone.dashed);
+  for (std::size_t t = 0; t < 3; ++t) EXPECT_NEAR(alone.points[t].second, curve[t].second, 1e-12) << t;
+  // Neither tokens nor weights leave nothing.
+  for (ProbedLayer& layer : bare.probes[0].layers) layer.tokens = {};
+  bare.probes[0].tokens = {};
+  EXPECT_THROW(on_model(bare, options), NotSupported);
 }
 
 // Depth at which mu_relative falls below 1e-3.

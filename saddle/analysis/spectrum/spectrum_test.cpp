@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "saddle/base/error.hpp"
 
 namespace saddle::analysis::spectrum {
@@ -41,6 +43,53 @@ TEST(Spectrum, AdvisesLowRankWhereItIsLow) {
   EXPECT_NE(result.findings[1].find("no matrix"), std::string::npos);
   Options wrong(std::map<std::string, std::string>{{"split", "all"}});
   EXPECT_THROW(analysis().on_model(model, wrong), InvalidArgument);
+}
+
+TEST(Spectrum, ShowsSingularValuesByTheLargest) {
+  ProbedModel model;
+  Probe& probe = model.probes.emplace_back();
+  probe.split = "train";
+  probe.lengths = {2};
+  Array<double, 4> weights({1, 2, 3, 3});
+  for (Index h = 0; h < 2; ++h) {
+    weights(0, h, 0, 0) = 1;
+    weights(0, h, 1, 1) = h == 0 ? 0.5 : 0.25;
+    weights(0, h, 2, 2) = 9;  // padding
+  }
+  probe.layers.push_back({"softmax", {}, weights, {}});
+  Options options;
+  const auto layer = nlohmann::json::parse(analysis().on_model(model, options).json)["layers"][0];
+  ASSERT_EQ(layer["singular_values"].size(), 2u);
+  EXPECT_NEAR(layer["singular_values"][0].get<double>(), 1, 1e-12);
+  EXPECT_NEAR(layer["singular_values"][1].get<double>(), 0.375, 1e-12);
+  EXPECT_NEAR(layer["explained"][0].get<double>(), (1 / 1.25 + 1 / 1.0625) / 2, 1e-12);
+}
+
+// Primal-Attention has no matrix of weights: 1/lambda^2 are the singular values of what it learnt.
+TEST(Spectrum, OfALearnedKernel) {
+  ProbedModel model;
+  Tensor lambda(DType::f64, {1, 3});
+  for (Index i = 0; i < 3; ++i) lambda.set(i, i == 1 ? -1 : 2);
+  model.weights.emplace("blocks.0.attn.layer.lambda", lambda);
+  Probe& probe = model.probes.emplace_back();
+  probe.split = "test";
+  probe.lengths = {4};
+  probe.layers.push_back({"primal_attention", {}, {}, {}});
+  Options options;
+  const auto layer = nlohmann::json::parse(analysis().on_model(model, options).json)["layers"][0];
+  EXPECT_EQ(layer["of"], "learned kernel");
+  EXPECT_NEAR(layer["singular_values"][0].get<double>(), 1, 1e-12);
+  EXPECT_NEAR(layer["singular_values"][2].get<double>(), 0.25, 1e-12);
+}
+
+TEST(Spectrum, RefusesModelsWithoutMatrices) {
+  ProbedModel model;
+  Probe& probe = model.probes.emplace_back();
+  probe.split = "test";
+  probe.lengths = {4};
+  probe.layers.push_back({"cat", {}, {}, {}});
+  Options options;
+  EXPECT_THROW(analysis().on_model(model, options), NotSupported);
 }
 
 }  // namespace

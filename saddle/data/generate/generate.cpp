@@ -11,6 +11,7 @@
 #include "saddle/data/generate/multiscale.hpp"
 #include "saddle/data/generate/pathfinder.hpp"
 #include "saddle/data/generate/poker.hpp"
+#include "saddle/data/generate/shapes_text.hpp"
 #include "saddle/data/generate/sraven.hpp"
 
 namespace saddle::data {
@@ -51,8 +52,8 @@ std::map<std::string, std::string> pairs_of(const std::string& inside, const std
 
 const std::vector<Generator>& generators() {
   static const std::vector<Generator> list{
-      fuzzy_logic_generator(),       listops_generator(), multiscale_generator(), pathfinder_generator(),
-      pathfinder_pixels_generator(), poker_generator(),   sraven_generator()};
+      fuzzy_logic_generator(),       listops_generator(), multiscale_generator(),  pathfinder_generator(),
+      pathfinder_pixels_generator(), poker_generator(),   shapes_text_generator(), sraven_generator()};
   return list;
 }
 

@@ -67,7 +67,8 @@ TEST(Generators, EveryOneMakesWhatItSays) {
           EXPECT_EQ(static_cast<Index>(sample.values.size()), data->length(i) * description.channels);
           EXPECT_EQ(description.channel_names.size(), static_cast<std::size_t>(description.channels));
         } else {
-          EXPECT_EQ(static_cast<Index>(sample.values.size()), description.rows * description.columns);
+          EXPECT_EQ(static_cast<Index>(sample.values.size()),
+                    description.channels * description.rows * description.columns);
         }
       }
     }

@@ -6,21 +6,13 @@
 
 #include "saddle/mechanisms/golden_tape.hpp"
 #include "saddle/mechanisms/layer_internal.hpp"
+#include "saddle/mechanisms/layer_weights_internal.hpp"
 
 namespace saddle::mechanisms::cat {
 
 namespace {
 
 using tape::Value;
-
-Value weight(const LayerInputs& inputs, const std::string& name) {
-  const auto found = inputs.weights.find(name);
-  return found == inputs.weights.end() ? Value() : found->second;
-}
-
-Value projected(const LayerInputs& inputs, const std::string& name) {
-  return tape::linear(inputs.x, weight(inputs, name + ".weight"), weight(inputs, name + ".bias"));
-}
 
 // w [B,K,N] -> [B,K,N,N], row i holding w shifted round by i within the length of the sequence.
 Value circulant(const Value& w, Direction direction, const std::vector<Index>& lengths) {
@@ -89,8 +81,7 @@ double transform_cost(Index N, Index C, Index kernels) {
 }
 
 void Cat::check(const LayerPlace& place) const {
-  if (place.X < 1 || place.H < 1 || place.X % place.H != 0)
-    throw InvalidArgument(fmt::format("[cat] width {} cannot be cut into {} heads", place.X, place.H));
+  check_heads(place, name);
   if ((variant == Variant::q || variant == Variant::v) && place.N < 1)
     throw InvalidArgument(fmt::format("[cat] variant {} learns one row for each token, but the number of tokens is not "
                                       "known here",
@@ -118,32 +109,38 @@ primal::Cost Cat::cost(const LayerPlace& place, Index B, primal::Pass pass, DTyp
 LayerOutputs Cat::reference(const LayerInputs& inputs) const {
   const Index B = inputs.x.size(0), N = inputs.x.size(1), X = inputs.x.size(2), H = inputs.place.H, D = X / H;
   const auto lengths = lengths_of(inputs.key_mask, B, N);
-  const auto first_rows = [&](const char* table) { return tape::slice(weight(inputs, table), 0, 0, N); };
+  const auto projected = [&](const Value& x, const char* map) {
+    return mechanisms::projected(x, inputs.weights, map, name);
+  };
+  const auto first_rows = [&](const char* table) {
+    return tape::slice(weight_of(inputs.weights, table, name), 0, 0, N);
+  };
 
   Value z;  // [B,H,N], for variant v [B,X,N]
   if (variant == Variant::v) {
     z = tape::transpose(first_rows("z_static"), 0, 1) + tape::zeros({B, 1, 1});
   } else if (variant == Variant::qkv) {
-    Value k = projected(inputs, "k"), count = Value(static_cast<double>(N));
+    Value k = projected(inputs.x, "k"), count = Value(static_cast<double>(N));
     if (inputs.key_mask) {
       k = k * tape::reshape(inputs.key_mask, {B, N, 1});
       count = tape::sum(tape::reshape(inputs.key_mask, {B, N, 1, 1}), 1, true);
     }
-    const Value q = tape::split_heads(projected(inputs, "q"), H);
+    const Value q = tape::split_heads(projected(inputs.x, "q"), H);
     const Value mean = tape::sum(tape::split_heads(k, H), 2, true) / count;
     z = tape::sum(q * mean, 3) * Value(1 / std::sqrt(static_cast<double>(D)));
   } else {
-    z = tape::transpose(projected(inputs, "a"), 1, 2);
+    z = tape::transpose(projected(inputs.x, "a"), 1, 2);
   }
   if (inputs.key_mask)
     z = tape::where(tape::reshape(inputs.key_mask, {B, 1, N}), z, -std::numeric_limits<double>::infinity());
   const Value kernel = tape::softmax(z, 2);
 
-  const Value values = variant == Variant::q ? first_rows("v_static") + tape::zeros({B, 1, 1}) : projected(inputs, "v");
+  const Value values =
+      variant == Variant::q ? first_rows("v_static") + tape::zeros({B, 1, 1}) : projected(inputs.x, "v");
   const Index kernels = kernel.size(1);
   const Value core =
       tape::join_heads(tape::matmul(circulant(kernel, direction, lengths), tape::split_heads(values, kernels)));
-  Value y = tape::linear(core, weight(inputs, "out.weight"), weight(inputs, "out.bias"));
+  Value y = projected(core, "out");
   if (inputs.key_mask) y = y * tape::reshape(inputs.key_mask, {B, N, 1});
   return {{"y", y}, {"core", core}, {"kernel", kernel}};
 }

@@ -9,15 +9,13 @@
 #include "saddle/nn/dense/dropout.hpp"
 #include "saddle/nn/dense/linear.hpp"
 #include "saddle/nn/layer.hpp"
+#include "saddle/nn/widened.hpp"
 
 namespace saddle::mechanisms::cat {
 
 namespace {
 
 using torch::Tensor;
-
-// Products of circulant matrices run in float at least.
-Tensor as_float(const Tensor& x) { return x.scalar_type() == torch::kBFloat16 ? x.to(torch::kFloat32) : x; }
 
 class CatModule : public nn::AttentionLayer {
  public:
@@ -43,7 +41,8 @@ class CatModule : public nn::AttentionLayer {
     if (table_.defined() && N > place_.N)
       throw InvalidArgument("[cat] " + std::to_string(N) + " tokens are given, the layer has rows for " +
                             std::to_string(place_.N));
-    const auto apply = [&](torch::nn::Linear& layer) { return as_float(nn::linear(x, layer->weight, layer->bias)); };
+    // Products of circulant matrices run in float at least.
+    const auto apply = [&](torch::nn::Linear& layer) { return nn::widened(nn::linear(x, layer->weight, layer->bias)); };
     const auto heads = [&](const Tensor& tokens) { return tokens.unflatten(2, {H, -1}).transpose(1, 2); };
 
     Tensor z;  // [B,H,N]; for variant v [1,H,N,D]

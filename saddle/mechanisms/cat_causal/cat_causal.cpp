@@ -5,17 +5,13 @@
 #include "saddle/mechanisms/cat/cat.hpp"
 #include "saddle/mechanisms/golden_tape.hpp"
 #include "saddle/mechanisms/layer_internal.hpp"
+#include "saddle/mechanisms/layer_weights_internal.hpp"
 
 namespace saddle::mechanisms::cat_causal {
 
 namespace {
 
 using tape::Value;
-
-Value projected(const LayerInputs& inputs, const Value& x, const std::string& name) {
-  const auto bias = inputs.weights.find(name + ".bias");
-  return tape::linear(x, inputs.weights.at(name + ".weight"), bias == inputs.weights.end() ? Value() : bias->second);
-}
 
 GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
   const GoldenMetadata metadata(golden);
@@ -38,10 +34,7 @@ GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
 
 }  // namespace
 
-void CatCausal::check(const LayerPlace& place) const {
-  if (place.X < 1 || place.H < 1 || place.X % place.H != 0)
-    throw InvalidArgument(fmt::format("[cat_causal] width {} cannot be cut into {} heads", place.X, place.H));
-}
+void CatCausal::check(const LayerPlace& place) const { check_heads(place, name); }
 
 primal::Cost CatCausal::cost(const LayerPlace& place, Index B, primal::Pass pass, DType dtype) const {
   const Index N = place.N, X = place.X, H = place.H;
@@ -59,7 +52,10 @@ primal::Cost CatCausal::cost(const LayerPlace& place, Index B, primal::Pass pass
 LayerOutputs CatCausal::reference(const LayerInputs& inputs) const {
   const Index B = inputs.x.size(0), N = inputs.x.size(1), H = inputs.place.H;
   const auto lengths = cat::lengths_of(inputs.key_mask, B, N);
-  const Value z = tape::transpose(projected(inputs, inputs.x, "a"), 1, 2);  // [B,H,N]
+  const auto projected = [&](const Value& x, const char* map) {
+    return mechanisms::projected(x, inputs.weights, map, name);
+  };
+  const Value z = tape::transpose(projected(inputs.x, "a"), 1, 2);  // [B,H,N]
   std::vector<Index> from(static_cast<std::size_t>(B * H * N * N), -1);
   std::vector<double> seen(from.size(), 0.0);
   for (Index row = 0; row < B * H; ++row)
@@ -70,9 +66,9 @@ LayerOutputs CatCausal::reference(const LayerInputs& inputs) const {
       }
   const Value scores = tape::where(Value({B, H, N, N}, seen), tape::rearranged(z, {B, H, N, N}, from),
                                    -std::numeric_limits<double>::infinity());
-  const Value v = tape::split_heads(projected(inputs, inputs.x, "v"), H);
+  const Value v = tape::split_heads(projected(inputs.x, "v"), H);
   const Value core = tape::join_heads(tape::matmul(tape::softmax(scores), v));
-  Value y = projected(inputs, core, "out");
+  Value y = projected(core, "out");
   if (inputs.key_mask) y = y * tape::reshape(inputs.key_mask, {B, N, 1});
   return {{"y", y}, {"core", core}};
 }

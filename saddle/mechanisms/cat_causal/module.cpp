@@ -5,6 +5,7 @@
 #include "saddle/nn/circular.hpp"
 #include "saddle/nn/dense/linear.hpp"
 #include "saddle/nn/layer.hpp"
+#include "saddle/nn/widened.hpp"
 
 namespace saddle::mechanisms::cat_causal {
 
@@ -24,10 +25,7 @@ class CatCausalModule : public nn::AttentionLayer {
   }
 
   Tensor forward(const Tensor& x, const Tensor& key_mask) override {
-    const auto apply = [&](torch::nn::Linear& layer) {
-      const Tensor y = nn::linear(x, layer->weight, layer->bias);
-      return y.scalar_type() == torch::kBFloat16 ? y.to(torch::kFloat32) : y;
-    };
+    const auto apply = [&](torch::nn::Linear& layer) { return nn::widened(nn::linear(x, layer->weight, layer->bias)); };
     const Tensor z = apply(a_).transpose(1, 2), v = apply(v_).unflatten(2, {heads_, -1}).transpose(1, 2);
     const Tensor core = nn::causal_product(z, v, nn::prefix_lengths(key_mask, x.size(0), x.size(1)));
     nn::tap(core, {}, key_mask);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "saddle/mechanisms/layer_internal.hpp"
+#include "saddle/mechanisms/layer_weights_internal.hpp"
 
 namespace saddle::mechanisms::hyla {
 
@@ -11,14 +12,9 @@ namespace {
 
 using tape::Value;
 
-Value weight(const LayerInputs& inputs, const std::string& name) {
-  const auto found = inputs.weights.find(name);
-  return found == inputs.weights.end() ? Value() : found->second;
-}
-
 // x [B,N,X] through kernel [X,H,W] and bias [H,W], if there is one -> [B,H,N,W]
 Value heads_of(const LayerInputs& inputs, const std::string& name) {
-  const Value kernel = inputs.weights.at(name + ".kernel"), bias = weight(inputs, name + ".bias");
+  const Value kernel = inputs.weights.at(name + ".kernel"), bias = weight_or_none(inputs.weights, name + ".bias");
   const Index H = kernel.size(1), width = H * kernel.size(2);
   Value y = tape::matmul(inputs.x, tape::reshape(kernel, {kernel.size(0), width}));
   if (bias) y = y + tape::reshape(bias, {width});
@@ -146,7 +142,7 @@ LayerOutputs Hyla::masked_reference(const LayerInputs& inputs, const tape::Value
     o = tape::reshape(tape::matmul(tape::transpose(a, 1, 2), z), {B, N, H * E});
   }
   outputs["core"] = o;
-  const Value kernel = inputs.weights.at("out.kernel"), bias = weight(inputs, "out.bias");
+  const Value kernel = inputs.weights.at("out.kernel"), bias = weight_or_none(inputs.weights, "out.bias");
   Value y = tape::matmul(o, tape::reshape(kernel, {H * E, kernel.size(2)}));
   outputs["y"] = bias ? y + bias : y;
   return outputs;

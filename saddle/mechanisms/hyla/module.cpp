@@ -11,6 +11,8 @@
 #include "saddle/nn/dense/dropout.hpp"
 #include "saddle/nn/dense/linear.hpp"
 #include "saddle/nn/layer.hpp"
+#include "saddle/nn/plain.hpp"
+#include "saddle/nn/taps.hpp"
 #include "saddle/nn/tensor.hpp"
 
 namespace saddle::mechanisms::hyla {
@@ -178,20 +180,24 @@ class HylaModule : public nn::AttentionLayer {
     }
     const bool drops = is_training() && place_.dropout > 0;
     const Tensor bias = relative_.defined() ? by_distance(x.size(1)).to(v.scalar_type()) : Tensor();
-    const Tensor o = declared_ && !drops ? declared(q, k, v, key_mask) : product(q, k, v, bias, key_mask, drops);
-    nn::tap(o.transpose(1, 2), nn::tap_wants_weights() ? weights(q, k, bias, key_mask) : Tensor(), key_mask);
+    const bool plainly = nn::PlainOperations::are_wanted() || !x.is_cpu();
+    const Tensor o = declared_ && !drops ? declared(q, k, v, key_mask)
+                     : plainly           ? plain_product(weights(q, k, bias, key_mask), v, drops)
+                                         : product(q, k, v, bias, key_mask, drops);
+    if (nn::Taps::current() != nullptr) {
+      const torch::NoGradGuard guard;
+      nn::tap(o.transpose(1, 2), nn::tap_wants_weights() ? weights(q, k, bias, key_mask) : Tensor(), key_mask);
+    }
     const Tensor y = (*out_)(o.flatten(2));
     return key_mask.defined() ? y * key_mask.unsqueeze(2) : y;
   }
 
  private:
   // rel_embedding -> [H,N], one number for each distance.
-  Tensor by_distance(Index N) {
-    if (!buckets_.defined() || buckets_.size(0) < N) {
-      buckets_ = torch::empty({N}, torch::kInt64);
-      for (Index n = 0; n < N; ++n) buckets_.data_ptr<int64_t>()[n] = bucket_of(n, relative_.size(1));
-    }
-    return relative_.index_select(1, buckets_.narrow(0, 0, N));
+  Tensor by_distance(Index N) const {
+    std::vector<int64_t> buckets;
+    for (Index n = 0; n < N; ++n) buckets.push_back(bucket_of(n, relative_.size(1)));
+    return relative_.index_select(1, torch::tensor(buckets));
   }
 
   Tensor product(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias, const Tensor& key_mask,
@@ -207,6 +213,17 @@ class HylaModule : public nn::AttentionLayer {
     return HylaProduct::apply(q, k, v, given(bias), given(exists), settings);
   }
 
+  // The same with the codes a [B,H,N,N] and the networks of all pairs written out; dropout like the kernel's, of pairs.
+  Tensor plain_product(const Tensor& a, const Tensor& v, bool drops) const {
+    const Tensor values = v.transpose(1, 2);  // [B,H,N,E]
+    Tensor kept = a;
+    if (drops) kept = a * torch::dropout(torch::ones({a.size(2), a.size(3)}, a.options()), place_.dropout, true);
+    if (hyla_.network == Network::plain) return torch::matmul(kept, values).transpose(1, 2);
+    Tensor inner = (kept.unsqueeze(4) * values.unsqueeze(2)).sum(1);  // [B,N,N,E]
+    if (hyla_.network == Network::mlp_relu) inner = inner.relu();
+    return torch::matmul(kept.transpose(1, 2), inner);
+  }
+
   Tensor declared(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& key_mask) const {
     nn::AttentionInputs inputs;
     inputs.q = q.transpose(1, 2);
@@ -219,7 +236,6 @@ class HylaModule : public nn::AttentionLayer {
 
   // [B,H,N,N], the code that generates the value network of each pair.
   Tensor weights(const Tensor& q, const Tensor& k, const Tensor& bias, const Tensor& key_mask) const {
-    const torch::NoGradGuard guard;
     const Index B = q.size(0), N = q.size(1);
     Tensor a = torch::matmul(q.transpose(1, 2), k.permute({0, 2, 3, 1})) / std::sqrt(static_cast<double>(q.size(3)));
     const Tensor behind = torch::arange(N).view({N, 1}) - torch::arange(N);
@@ -230,7 +246,8 @@ class HylaModule : public nn::AttentionLayer {
       hidden = hidden.logical_or(missing.view({B, 1, 1, N})).logical_or(missing.view({B, 1, N, 1}));
     }
     if (hyla_.norm == Norm::softmax)
-      return a.masked_fill(hidden, -std::numeric_limits<double>::infinity()).softmax(3).nan_to_num(0.0);
+      // A query that sees nothing has no weights.
+      return a.masked_fill(hidden, std::numeric_limits<float>::lowest()).softmax(3).masked_fill(hidden, 0);
     a = a.masked_fill(hidden, 0);
     return hyla_.norm == Norm::none ? a : a / (a.square().mean(1, true) + hyla_.rms_eps).sqrt();
   }
@@ -240,7 +257,6 @@ class HylaModule : public nn::AttentionLayer {
   std::shared_ptr<Projection> query_, key_, value_, out_;
   std::shared_ptr<Scale> query_ln_, key_ln_;
   Tensor relative_;
-  Tensor buckets_;                             // of distances 0 ..
   std::optional<primal::Attention> declared_;  // computes what is one
 };
 

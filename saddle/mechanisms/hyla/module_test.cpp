@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "saddle/mechanisms/hyla/hyla.hpp"
-#include "saddle/nn/layer.hpp"
+#include "saddle/nn/layer_reference.hpp"
 #include "saddle/nn/taps.hpp"
 
 namespace saddle::mechanisms::hyla {
@@ -91,16 +91,7 @@ TEST(HylaModule, TapsSeeTheCode) {
     nn::Taps taps(true);
     module->forward(x, mask);
     ASSERT_EQ(taps.layers.size(), 1U);
-    LayerInputs inputs;
-    const auto on_tape = [](const Tensor& tensor) {
-      const Tensor dense = tensor.detach().to(torch::kFloat64).contiguous();
-      return tape::Value(Shape(tensor.sizes().begin(), tensor.sizes().end()),
-                         {dense.data_ptr<double>(), dense.data_ptr<double>() + dense.numel()});
-    };
-    inputs.x = on_tape(x);
-    inputs.key_mask = on_tape(mask);
-    inputs.place = place_of(8, 2);
-    for (const auto& item : module->named_parameters()) inputs.weights.emplace(item.key(), on_tape(item.value()));
+    const LayerInputs inputs = nn::reference_inputs(*module, place_of(8, 2), x, mask);
     const tape::Value attn = find_layer(text)->reference(inputs).at("attn");
     Tensor expected = torch::tensor(attn.data(), torch::kFloat64).view({2, 2, 9, 9});
     expected = expected * mask.view({2, 1, 9, 1});  // rows of tokens that do not exist are uniform there

@@ -2,6 +2,7 @@
 
 #include "saddle/mechanisms/golden_tape.hpp"
 #include "saddle/mechanisms/layer_internal.hpp"
+#include "saddle/mechanisms/layer_weights_internal.hpp"
 
 namespace saddle::mechanisms::mixed_attention {
 
@@ -32,10 +33,7 @@ struct Computation {
   Index windows() const { return (rows / window) * (columns / window); }
   Index pixels() const { return window * window; }
 
-  Value weight(const std::string& name) const {
-    const auto found = weights.find(name);
-    return found == weights.end() ? Value() : found->second;
-  }
+  Value weight(const std::string& name) const { return weight_or_none(weights, name); }
   // A convolution of size 1x1, on any leading axes.
   Value conv(const Value& x, const std::string& name) const {
     const Value w = weights.at(name + ".weight");

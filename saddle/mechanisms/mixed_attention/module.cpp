@@ -1,5 +1,4 @@
 // Mixed attention as a torch module. The maps of a window have a fixed size: everything grows with the image alone.
-#include <torch/nn/functional/normalization.h>
 #include <torch/nn/init.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
@@ -9,20 +8,34 @@
 
 #include "saddle/base/error.hpp"
 #include "saddle/mechanisms/mixed_attention/mixed_attention.hpp"
+#include "saddle/nn/dense/batched_product.hpp"
 #include "saddle/nn/dense/linear.hpp"
 #include "saddle/nn/layer.hpp"
 #include "saddle/nn/taps.hpp"
+#include "saddle/nn/widened.hpp"
 
 namespace saddle::mechanisms::mixed_attention {
 
 namespace {
 
+using nn::batched_product;
 using torch::Tensor;
 using torch::nn::Conv2d, torch::nn::Conv2dOptions, torch::nn::Conv3d, torch::nn::Conv3dOptions;
 
-Tensor unit(const Tensor& x, int64_t axis) {
-  namespace F = torch::nn::functional;
-  return F::normalize(x, F::NormalizeFuncOptions().dim(axis).eps(1e-12));
+// x / max(|x|, 1e-12) along an axis; torch's normalize is slow along all axes but the last.
+Tensor unit(const Tensor& x, int64_t axis) { return x / x.square().sum({axis}, true).clamp_min(1e-24).sqrt(); }
+
+// Up to so many windows a convolution over their grid is faster as a product with its whole matrix.
+constexpr Index few_windows = 32;
+
+Tensor offsets(Index R, Index C) {
+  std::vector<int64_t> list;
+  for (Index i = 0; i < R * C; ++i)
+    for (Index j = 0; j < R * C; ++j) {
+      const Index down = j / C - i / C + 1, right = j % C - i % C + 1;
+      list.push_back(down < 0 || down > 2 || right < 0 || right > 2 ? 9 : 3 * down + right);
+    }
+  return torch::tensor(list);
 }
 
 class MixedAttentionModule : public nn::AttentionLayer {
@@ -54,6 +67,7 @@ class MixedAttentionModule : public nn::AttentionLayer {
     sca_ = register_module("sca",
                            torch::nn::Sequential(torch::nn::AdaptiveAvgPool2d(1), Conv2d(Conv2dOptions(hd, hd, 1))));
     if (shifted_) regions_ = torch::tensor(regions(grid_, k_)).view({-1, p});
+    if (grid_.size() <= few_windows * p) offsets_ = offsets(grid_.rows / k_, grid_.columns / k_);
   }
 
   Tensor forward(const Tensor& x, const Tensor& key_mask) override {
@@ -75,8 +89,7 @@ class MixedAttentionModule : public nn::AttentionLayer {
  private:
   // A convolution of size 1x1 on tokens, in float at least.
   static Tensor apply(const Tensor& x, Conv2d& conv) {
-    const Tensor y = nn::linear(x, conv->weight.flatten(1), conv->bias);
-    return y.scalar_type() == torch::kBFloat16 ? y.to(torch::kFloat32) : y;
+    return nn::widened(nn::linear(x, conv->weight.flatten(1), conv->bias));
   }
 
   // [B,N,hd] -> the quarters [B,H,n,p,c4] of all windows
@@ -101,10 +114,17 @@ class MixedAttentionModule : public nn::AttentionLayer {
     return image.reshape({B, grid_.size(), hd});
   }
 
-  // Maps [B,H,n,a,b] convolved over the grid of windows. Each entry is a small image of its own: as a batch of those it
-  // runs several times faster than the convolution in three dimensions that the weights are named for.
+  // Maps [B,H,n,a,b] convolved over the grid of windows, each entry for itself.
   Tensor over_windows(const Tensor& maps, const Conv3d& talking) const {
-    const Index B = maps.size(0), a = maps.size(3), b = maps.size(4);
+    const Index B = maps.size(0), n = maps.size(2), a = maps.size(3), b = maps.size(4);
+    if (offsets_.defined()) {
+      const Tensor taps = torch::cat({talking->weight.flatten(2), torch::zeros({H_, H_, 1}, maps.options())}, 2);
+      const Tensor matrix = taps.index_select(2, offsets_).view({H_, H_, n, n}).transpose(1, 2);  // [H',n',H,n]
+      const Tensor mixed = over_rows(maps, matrix.reshape({H_ * n, H_ * n}));
+      return talking->bias.defined() ? mixed + talking->bias.view({H_, 1, 1, 1}) : mixed;
+    }
+    // As a batch of small images this runs several times faster than the convolution in three dimensions that the
+    // weights are named for.
     const Tensor images = maps.permute({0, 3, 4, 1, 2}).reshape({B * a * b, H_, grid_.rows / k_, grid_.columns / k_});
     return torch::conv2d(images, talking->weight.squeeze(4), talking->bias, 1, 1)
         .reshape({B, a, b, H_, -1})
@@ -114,8 +134,14 @@ class MixedAttentionModule : public nn::AttentionLayer {
   // Maps [B,H,s,a,b] mixed over heads and s by [H,s,s',H'].
   static Tensor over_shared(const Tensor& maps, const Tensor& mixing) {
     const Index rows = maps.size(1) * maps.size(2);
-    const Tensor matrix = mixing.permute({3, 2, 0, 1}).reshape({rows, rows});
-    return torch::matmul(matrix, maps.reshape({maps.size(0), rows, -1})).reshape(maps.sizes());
+    return over_rows(maps, mixing.permute({3, 2, 0, 1}).reshape({rows, rows}));
+  }
+
+  // Maps [B,H,s,a,b] mixed over heads and s by a matrix [H' s',H s], as one product for all samples.
+  static Tensor over_rows(const Tensor& maps, const Tensor& matrix) {
+    const Tensor rows = maps.flatten(1, 2).transpose(0, 1);  // [H s,B,a,b]
+    const Tensor mixed = batched_product(matrix, rows.reshape({rows.size(0), -1}));
+    return mixed.view(rows.sizes()).transpose(0, 1).unflatten(1, {maps.size(1), -1});
   }
 
   // [B,N,hd] -> [B,N,hd]
@@ -128,7 +154,9 @@ class MixedAttentionModule : public nn::AttentionLayer {
   // Small maps of unit vectors: projections take the time, and these stay in float.
   Tensor attended(const std::vector<Tensor>& q, const std::vector<Tensor>& k, const std::vector<Tensor>& v) {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    const auto score = [&](Index i, const Tensor& a, const Tensor& b) { return torch::matmul(a * temperature_[i], b); };
+    const auto score = [&](Index i, const Tensor& a, const Tensor& b) {
+      return batched_product(a * temperature_[i], b);
+    };
     Tensor b = over_windows(score(0, unit(q[0], 4), unit(k[0], 4).transpose(3, 4)), b_talking_);
     if (shifted_) b = b - 100.0 * regions_.unsqueeze(2).ne(regions_.unsqueeze(1));
     const Tensor l = over_windows(score(1, unit(q[1], 3).transpose(3, 4), unit(k[1], 3)), l_talking_);
@@ -137,9 +165,9 @@ class MixedAttentionModule : public nn::AttentionLayer {
     const Tensor r = over_shared(
         score(3, unit(q[3], 2).permute({0, 1, 4, 3, 2}), unit(k[3], 2).permute({0, 1, 4, 2, 3})), r_talking_);
     return put_back(
-        {torch::matmul(b.softmax(-1), v[0]), torch::matmul(v[1], l.softmax(-1).transpose(3, 4)),
-         torch::matmul(v[2].permute({0, 1, 3, 2, 4}), g.softmax(-1).transpose(3, 4)).permute({0, 1, 3, 2, 4}),
-         torch::matmul(r.softmax(-1), v[3].permute({0, 1, 4, 3, 2})).permute({0, 1, 4, 3, 2})});
+        {batched_product(b.softmax(-1), v[0]), batched_product(v[1], l.softmax(-1).transpose(3, 4)),
+         batched_product(v[2].permute({0, 1, 3, 2, 4}), g.softmax(-1).transpose(3, 4)).permute({0, 1, 3, 2, 4}),
+         batched_product(r.softmax(-1), v[3].permute({0, 1, 4, 3, 2})).permute({0, 1, 4, 3, 2})});
   }
 
   Index H_, k_;
@@ -147,6 +175,7 @@ class MixedAttentionModule : public nn::AttentionLayer {
   primal::Grid grid_;
   Tensor temperature_, r_talking_, g_talking_;
   Tensor regions_;  // [n,p], of shifted images
+  Tensor offsets_;  // [n n], of few windows: which of the nine weights takes window j into window i, 9 for none
   Conv3d b_talking_{nullptr}, l_talking_{nullptr};
   Conv2d to_quz_{nullptr}, to_kv_{nullptr}, dw_u_{nullptr}, project_{nullptr}, project_out_{nullptr};
   torch::nn::Sequential sca_{nullptr};

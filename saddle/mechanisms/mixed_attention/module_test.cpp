@@ -5,12 +5,13 @@
 
 #include "saddle/base/error.hpp"
 #include "saddle/mechanisms/mixed_attention/mixed_attention.hpp"
-#include "saddle/nn/layer.hpp"
+#include "saddle/nn/layer_reference.hpp"
 #include "saddle/nn/models/vision_transformer.hpp"
 
 namespace saddle::mechanisms::mixed_attention {
 namespace {
 
+using nn::on_tape;
 using torch::Tensor;
 
 LayerPlace image(Index rows, Index columns, Index layer) {
@@ -21,12 +22,6 @@ LayerPlace image(Index rows, Index columns, Index layer) {
   place.grid = {rows, columns};
   place.index = layer;
   return place;
-}
-
-tape::Value on_tape(const Tensor& tensor) {
-  const Tensor dense = tensor.detach().contiguous();
-  return {Shape(dense.sizes().begin(), dense.sizes().end()),
-          {dense.data_ptr<double>(), dense.data_ptr<double>() + dense.numel()}};
 }
 
 double distance(const Tensor& tensor, const std::vector<double>& expected) {
@@ -46,8 +41,7 @@ TEST(MixedAttentionModule, ShiftedLayersFollowTheReference) {
     const Tensor y = module->forward(x, {}), cotangent = torch::randn_like(y);
     (y * cotangent).sum().backward();
 
-    LayerInputs inputs{on_tape(x), {}, {}, place};
-    for (const auto& item : module->named_parameters()) inputs.weights.emplace(item.key(), on_tape(item.value()));
+    const LayerInputs inputs = nn::reference_inputs(*module, place, x);
     const auto outputs = layer->reference(inputs);
     EXPECT_LT(distance(y, outputs.at("y").data()), 1e-10);
     tape::backward({{outputs.at("y"), on_tape(cotangent).data()}});

@@ -38,7 +38,8 @@ double flat_then_anneal(double lr, double flat_share, Index step, Index total) {
   const double all = static_cast<double>(total);
   const double annealed = std::trunc(all * (1 - flat_share)), last_flat = std::floor(flat_share * all - 1);
   const double at = static_cast<double>(step);
-  return at <= last_flat ? lr : lr * (1 + std::cos(std::numbers::pi * (at - last_flat) / annealed)) / 2;
+  // Of so few steps that none is left to anneal, all are flat.
+  return at <= last_flat || annealed < 1 ? lr : lr * (1 + std::cos(std::numbers::pi * (at - last_flat) / annealed)) / 2;
 }
 
 double feature_share(double first, Index step, Index total) {

@@ -6,14 +6,13 @@
 #include "saddle/mechanisms/primal_attention/products.hpp"
 #include "saddle/nn/dense/linear.hpp"
 #include "saddle/nn/layer.hpp"
+#include "saddle/nn/widened.hpp"
 
 namespace saddle::mechanisms::primal_attention {
 
 namespace {
 
 // Lengths, running sums, scores and the objective are computed in float at least.
-Tensor as_float(const Tensor& x) { return x.scalar_type() == torch::kBFloat16 ? x.to(torch::kFloat32) : x; }
-
 class PrimalAttentionModule : public nn::AttentionLayer {
  public:
   PrimalAttentionModule(const PrimalAttention& primal, const LayerPlace& place) : primal_(primal), heads_(place.H) {
@@ -49,14 +48,14 @@ class PrimalAttentionModule : public nn::AttentionLayer {
     const Tensor w = torch::cat({we_, wr_}, 2);
     if (primal_.form == Form::causal) return w.unsqueeze(0);
     const Tensor tokens = torch::tensor(sampled_tokens(x.size(1), w.size(1)), torch::kInt64).to(x.device());
-    const Tensor sample = as_float(x.index_select(1, tokens)).unflatten(2, {heads_, -1});  // [B,n,H,D]
+    const Tensor sample = nn::widened(x.index_select(1, tokens)).unflatten(2, {heads_, -1});  // [B,n,H,D]
     // [B,H,D,n] [1,H,n,2s], as a product of D rows.
     return head_product(sample.permute({0, 3, 2, 1}), w.unsqueeze(0)).transpose(1, 2);
   }
 
   // phi(x W') w, with phi of length 1: [B,N,H,s].
   Tensor scores(const Tensor& x, torch::nn::Linear& layer, const Tensor& w) const {
-    Tensor features = as_float(nn::linear(x, layer->weight, layer->bias));
+    Tensor features = nn::widened(nn::linear(x, layer->weight, layer->bias));
     Tensor least = torch::full({}, shortest, features.options());
     if (primal_.form == Form::causal) {
       // Means are sums divided by their count, which the length takes away again; the bound is that of the means.

@@ -5,6 +5,7 @@
 
 #include "saddle/mechanisms/golden_tape.hpp"
 #include "saddle/mechanisms/layer_internal.hpp"
+#include "saddle/mechanisms/layer_weights_internal.hpp"
 #include "saddle/mechanisms/primal_attention/spectrum.hpp"
 
 namespace saddle::mechanisms::primal_attention {
@@ -17,15 +18,11 @@ using tape::Value;
 constexpr Index most = Index{1} << 20;
 
 Value weight(const LayerInputs& inputs, const std::string& name) {
-  const auto found = inputs.weights.find(name);
-  if (found == inputs.weights.end())
-    throw InvalidArgument(fmt::format("[primal_attention] the weight '{}' is missing", name));
-  return found->second;
+  return weight_of(inputs.weights, name, PrimalAttention::name);
 }
 
 Value projected(const LayerInputs& inputs, const Value& x, const std::string& name) {
-  const auto bias = inputs.weights.find(name + ".bias");
-  return tape::linear(x, weight(inputs, name + ".weight"), bias == inputs.weights.end() ? Value() : bias->second);
+  return mechanisms::projected(x, inputs.weights, name, PrimalAttention::name);
 }
 
 // x [B,H,N,D] -> means over the tokens up to each.
@@ -105,8 +102,7 @@ std::vector<Index> sampled_tokens(Index N, Index n) {
 }
 
 void PrimalAttention::check(const LayerPlace& place) const {
-  if (place.X < 1 || place.H < 1 || place.X % place.H != 0)
-    throw InvalidArgument(fmt::format("[primal_attention] width {} cannot be cut into {} heads", place.X, place.H));
+  check_heads(place, name);
   if (rank < 1 || rank > most || multiple < 1 || multiple > most || rank * multiple > most)
     throw InvalidArgument(
         fmt::format("[primal_attention] rank {} times multiple {} must be from 1 to {} samples", rank, multiple, most),

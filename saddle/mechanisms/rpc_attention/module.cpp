@@ -10,6 +10,7 @@
 #include "saddle/nn/dense/dropout.hpp"
 #include "saddle/nn/dense/linear.hpp"
 #include "saddle/nn/layer.hpp"
+#include "saddle/nn/widened.hpp"
 #include "saddle/nn/written.hpp"
 
 namespace saddle::mechanisms::rpc_attention {
@@ -19,8 +20,6 @@ namespace {
 using torch::Tensor;
 
 // Clips, sums and mu run in float at least: several passes amplify rounding.
-Tensor as_float(const Tensor& x) { return x.scalar_type() == torch::kBFloat16 ? x.to(torch::kFloat32) : x; }
-
 class RpcAttentionModule : public nn::AttentionLayer {
  public:
   RpcAttentionModule(const RpcAttention& rpc, const LayerPlace& place)
@@ -88,10 +87,10 @@ class RpcAttentionModule : public nn::AttentionLayer {
 
   // keys, values [B,H,N,D] -> the heads after num_iter passes.
   Tensor pursued(const Tensor& keys, const Tensor& values, const Tensor& key_mask) const {
-    const Tensor K = as_float(keys), t = threshold(K, key_mask), below = -t;
+    const Tensor K = nn::widened(keys), t = threshold(K, key_mask), below = -t;
     Tensor c = K.clamp(below, t), K2 = c, before;
     for (Index i = 1; i < rpc_.num_iter; ++i) {
-      const Tensor L = as_float(symmetric(K2.to(values.scalar_type()), values, key_mask));
+      const Tensor L = nn::widened(symmetric(K2.to(values.scalar_type()), values, key_mask));
       Tensor s = (K + c).sub(L, 2);
       K2 = (3 * L).sub(c, 2);
       if (before.defined()) {

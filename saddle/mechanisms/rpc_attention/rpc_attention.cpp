@@ -5,6 +5,7 @@
 
 #include "saddle/mechanisms/golden_tape.hpp"
 #include "saddle/mechanisms/layer_internal.hpp"
+#include "saddle/mechanisms/layer_weights_internal.hpp"
 
 namespace saddle::mechanisms::rpc_attention {
 
@@ -13,13 +14,11 @@ namespace {
 using tape::Value;
 
 Value weight(const LayerInputs& inputs, const std::string& name, const Shape& shape) {
-  const auto found = inputs.weights.find(name);
-  if (found == inputs.weights.end())
-    throw InvalidArgument(fmt::format("[rpc_attention] the weight {} is missing", name));
-  if (found->second.shape() != shape)
+  const Value weight = weight_of(inputs.weights, name, RpcAttention::name);
+  if (weight.shape() != shape)
     throw InvalidArgument(fmt::format("[rpc_attention] {} has shape {}, expected {}", name,
-                                      saddle::to_string(found->second.shape()), saddle::to_string(shape)));
-  return found->second;
+                                      saddle::to_string(weight.shape()), saddle::to_string(shape)));
+  return weight;
 }
 
 Value projected(const LayerInputs& inputs, const Value& x, const std::string& name, Index width) {
@@ -65,8 +64,9 @@ GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
   const GoldenMetadata metadata(golden);
   const auto inputs = tape_inputs(golden);
   const std::string mask = metadata.text("mask", "none");
-  if (mask != "none" && mask != "causal" && mask != "padding")
-    throw DataError("", 0, 0, "metadata 'mask' must be none, causal or padding, found '" + mask + "'");
+  const bool both = mask == "causal+padding", causal = both || mask == "causal", padded = both || mask == "padding";
+  if (!causal && !padded && mask != "none")
+    throw DataError("", 0, 0, "metadata 'mask' must be none, causal, padding or causal+padding, found '" + mask + "'");
   const primal::Term term{"rpc_attention",
                           {{"variant", metadata.text("variant", "rpc")},
                            {"num_iter", metadata.text("num_iter", "4")},
@@ -74,8 +74,8 @@ GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
                            {"layer", metadata.text("layer", "-1")},
                            {"threshold", metadata.text("threshold", "lambda_times_mu")},
                            {"mu_dim", metadata.text("mu_dim", "model")},
-                           {"mu_over", mask == "causal" ? "sequence" : "visible"},
-                           {"causal", mask == "causal" ? "true" : "false"}},
+                           {"mu_over", causal ? "sequence" : "visible"},
+                           {"causal", causal ? "true" : "false"}},
                           0};
   const LayerPtr layer = layer_of(mechanism(), term);
   golden_tensor(golden, "in.x");
@@ -88,7 +88,7 @@ GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
   // The variant of a case says what this one layer does, so one that is rpc stands where the pursuit runs.
   const Index robust = layer->part<RpcAttention>().layer;
   given.place.index = robust >= 0 ? robust : metadata.integer("layer_index", 0);
-  if (mask == "padding") golden_tensor(golden, "in.key_mask");
+  if (padded) golden_tensor(golden, "in.key_mask");
   if (inputs.contains("in.key_mask")) given.key_mask = inputs.at("in.key_mask");
   layer->check(given.place);
   GoldenReport report;
@@ -101,8 +101,7 @@ GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
 }  // namespace
 
 void RpcAttention::check(const LayerPlace& place) const {
-  if (place.X < 1 || place.H < 1 || place.X % place.H != 0)
-    throw InvalidArgument(fmt::format("[rpc_attention] width {} cannot be cut into {} heads", place.X, place.H));
+  check_heads(place, name);
   if (num_iter < 1)
     throw InvalidArgument(fmt::format("[rpc_attention] num_iter must be at least 1, found {}", num_iter),
                           "variant=sym is the layer without the pursuit");

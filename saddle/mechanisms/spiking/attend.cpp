@@ -1,7 +1,7 @@
 // The reference of spiking self-attention.
 #include <limits>
 
-#include "saddle/base/error.hpp"
+#include "saddle/mechanisms/layer_weights_internal.hpp"
 #include "saddle/mechanisms/spiking/shiftmax.hpp"
 #include "saddle/mechanisms/spiking/spiking.hpp"
 
@@ -10,23 +10,13 @@ namespace saddle::mechanisms::spiking {
 namespace {
 
 using tape::Value;
-using Weights = std::map<std::string, Value>;
-
-Value found(const Weights& weights, const std::string& name) {
-  const auto at = weights.find(name);
-  return at == weights.end() ? Value() : at->second;
-}
-
-Value needed(const Weights& weights, const std::string& name) {
-  const Value value = found(weights, name);
-  if (!value) throw InvalidArgument("[spiking] the weight '" + name + "' is missing");
-  return value;
-}
+Value needed(const LayerWeights& weights, const std::string& name) { return weight_of(weights, name, Spiking::name); }
 
 // Over all axes but the last.
-Value batch_norm(const Value& x, const std::string& name, const Weights& weights, double eps) {
+Value batch_norm(const Value& x, const std::string& name, const LayerWeights& weights, double eps) {
   const Value rows = tape::reshape(x, {-1, x.size(-1)});
-  Value mean = found(weights, name + ".running_mean"), variance = found(weights, name + ".running_var");
+  Value mean = weight_or_none(weights, name + ".running_mean"),
+        variance = weight_or_none(weights, name + ".running_var");
   if (!mean) mean = tape::mean(rows, 0, true);
   const Value centred = rows - mean;
   if (!variance) variance = tape::mean(tape::square(centred), 0, true);
@@ -36,10 +26,10 @@ Value batch_norm(const Value& x, const std::string& name, const Weights& weights
 }
 
 // BN(x W^T + b); kernels of 1x1 convolutions have trailing extents of 1.
-Value projected(const Value& x, const std::string& name, const Weights& weights, double eps) {
+Value projected(const Value& x, const std::string& name, const LayerWeights& weights, double eps) {
   const Value weight = needed(weights, name + ".weight");
   const Value map = tape::reshape(weight, {weight.size(0), weight.size(1)});
-  return batch_norm(tape::linear(x, map, found(weights, name + ".bias")), name + "_bn", weights, eps);
+  return batch_norm(tape::linear(x, map, weight_or_none(weights, name + ".bias")), name + "_bn", weights, eps);
 }
 
 // [T,B,N,C] -> [T B,H,N,D] and back.
@@ -48,7 +38,7 @@ Value tokens_of(const Value& heads, const Shape& shape) { return tape::reshape(t
 
 }  // namespace
 
-LayerOutputs attend(const Plan& plan, const Value& given, const Value& key_mask, Index H, const Weights& weights) {
+LayerOutputs attend(const Plan& plan, const Value& given, const Value& key_mask, Index H, const LayerWeights& weights) {
   const Index T = given.size(0), B = given.size(1), N = given.size(2), C = given.size(3), D = C / H;
   const Shape tokens{T, B, N, C};
   const auto spikes_of = [](const Value& x, const Neuron& neuron) { return fire(x, neuron).s; };

@@ -8,6 +8,7 @@
 #include "saddle/nn/dense/linear.hpp"
 #include "saddle/nn/spiking.hpp"
 #include "saddle/nn/taps.hpp"
+#include "saddle/nn/widened.hpp"
 
 namespace saddle::mechanisms::spiking {
 
@@ -58,7 +59,7 @@ Tensor SpikingAttention::projected(const Tensor& x, torch::nn::Linear& map, nn::
 
 Tensor SpikingAttention::run(const Tensor& given, const Tensor& key_mask, Index T, bool spikes) {
   const Index N = given.size(2), X = place_.X;
-  Tensor x = given.scalar_type() == torch::kBFloat16 ? given.to(torch::kFloat32) : given;
+  Tensor x = nn::widened(given);
   if (plan_.input_spikes()) x = nn::fire(x, plan_.neuron, T);
   const auto made = [&](const char* name, torch::nn::Linear& map, nn::Norm& norm, const Tensor& in,
                         bool fed_by_spikes) {

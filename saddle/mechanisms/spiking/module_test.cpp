@@ -8,21 +8,19 @@
 #include "saddle/base/error.hpp"
 #include "saddle/io/safetensors.hpp"
 #include "saddle/mechanisms/spiking/shiftmax.hpp"
+#include "saddle/nn/layer_reference.hpp"
 #include "saddle/nn/spiking.hpp"
 #include "saddle/nn/taps.hpp"
 
 namespace saddle::mechanisms::spiking {
 namespace {
 
+using nn::on_tape;
 using torch::Tensor;
 
 std::vector<double> numbers(const Tensor& tensor) {
   const Tensor dense = tensor.detach().to(torch::kFloat64).contiguous();
   return {dense.data_ptr<double>(), dense.data_ptr<double>() + dense.numel()};
-}
-
-tape::Value on_tape(const Tensor& tensor) {
-  return {Shape(tensor.sizes().begin(), tensor.sizes().end()), numbers(tensor)};
 }
 
 Tensor from(const Shape& shape, const std::vector<double>& data) {
@@ -249,11 +247,12 @@ TEST(SpikingAttention, TrainsByTheStatisticsOfTheBatch) {
     const Tensor x = torch::randn({3, 11, 12}, torch::kFloat64).requires_grad_();
     const Tensor y = module->forward(x, {}), dy = torch::randn_like(y);
     (y * dy).sum().backward();
-    LayerInputs inputs;
-    inputs.x = on_tape(x);
-    inputs.place.X = 12;
-    inputs.place.H = 3;
-    for (const auto& item : module->named_parameters()) inputs.weights.emplace(item.key(), on_tape(item.value()));
+    LayerPlace place;
+    place.X = 12;
+    place.H = 3;
+    LayerInputs inputs = nn::reference_inputs(*module, place, x);
+    std::erase_if(inputs.weights,
+                  [](const auto& weight) { return weight.first.find("running_") != std::string::npos; });
     const LayerOutputs expected = find_layer(text)->reference(inputs);
     EXPECT_LT(difference(y, from(expected.at("y").shape(), expected.at("y").data())), 1e-9);
     tape::backward({{expected.at("y"), numbers(dy)}});

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "saddle/mechanisms/layer_internal.hpp"
+#include "saddle/mechanisms/layer_weights_internal.hpp"
 
 namespace saddle::mechanisms::spiking {
 
@@ -22,8 +23,7 @@ Plan::Plan(const Spiking& spiking)
 }
 
 void Spiking::check(const LayerPlace& place) const {
-  if (place.X < 1 || place.H < 1 || place.X % place.H != 0)
-    throw InvalidArgument(fmt::format("[spiking] width {} cannot be cut into {} heads", place.X, place.H));
+  check_heads(place, name);
   if (steps < 1)
     throw InvalidArgument(fmt::format("[spiking] {} time steps are asked for, at least 1 is needed", steps),
                           "steps=4 is what the papers use for images");

@@ -25,11 +25,21 @@ void EncoderImpl::reset() {
   if (depth < 1) throw InvalidArgument(fmt::format("[Encoder] depth is {}, at least 1 is needed", depth));
   const auto attention = options.attention().empty() ? std::vector{options.block().attention()} : options.attention();
   const auto each = attention_of_layers(attention, "", depth);
+  const std::vector<int64_t>& heads = options.heads();
+  const int64_t width = options.block().width(), whole = options.block().heads();
+  if (!heads.empty()) {
+    if (static_cast<int64_t>(heads.size()) != depth)
+      throw InvalidArgument(fmt::format("[Encoder] heads of {} layers are given for {} layers", heads.size(), depth));
+    if (whole < 1 || width % whole != 0)
+      throw InvalidArgument(fmt::format("[Encoder] width {} cannot be cut into {} heads", width, whole),
+                            "the width must be a multiple of the number of heads, also where layers have fewer");
+  }
   blocks_.clear();
   for (int64_t layer = 0; layer < depth; ++layer) {
     EncoderBlockOptions block = options.block();
     block.attention(each[static_cast<std::size_t>(layer)]);
     block.tokens().layer = layer;
+    if (!heads.empty()) block.heads(heads[static_cast<std::size_t>(layer)]).head_width(width / whole);
     if (depth > 1)
       block.drop_path(options.block().drop_path() * static_cast<double>(layer) / static_cast<double>(depth - 1));
     blocks_.push_back(register_module(std::to_string(layer), EncoderBlock(block)));

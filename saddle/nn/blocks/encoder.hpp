@@ -18,6 +18,7 @@ struct SADDLE_TORCH_API EncoderOptions {
   TORCH_ARG(EncoderBlockOptions, block);  // drop_path: of the last layer, growing evenly from 0 at the first
   TORCH_ARG(int64_t, depth);
   TORCH_ARG(std::vector<std::string>, attention) = {};  // of each layer; empty: that of block
+  TORCH_ARG(std::vector<int64_t>, heads) = {};          // of each layer, as wide as those of block; empty: all of them
 };
 
 // Children are named by their place: 0, 1, ..

@@ -25,6 +25,7 @@ void EncoderBlockImpl::reset() {
   const auto norm = NormOptions(X).kind(options.norm()).eps(options.norm_eps());
   norm1 = register_module("norm1", Norm(norm));
   attn = register_module("attn", SelfAttention(SelfAttentionOptions(X, options.heads())
+                                                   .head_width(options.head_width())
                                                    .attention(options.attention())
                                                    .dropout(options.attention_dropout())
                                                    .qkv_bias(options.qkv_bias())

@@ -12,6 +12,7 @@ struct SADDLE_TORCH_API EncoderBlockOptions {
 
   TORCH_ARG(int64_t, width);
   TORCH_ARG(int64_t, heads);
+  TORCH_ARG(int64_t, head_width) = 0;  // 0: width / heads
   TORCH_ARG(std::string, attention) = "softmax";
   TORCH_ARG(int64_t, hidden) = 0;  // of the network; 0: 4 width
   TORCH_ARG(std::string, activation) = "gelu";

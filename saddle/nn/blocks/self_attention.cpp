@@ -12,18 +12,24 @@ SelfAttentionImpl::SelfAttentionImpl(const SelfAttentionOptions& given) : option
 
 void SelfAttentionImpl::reset() {
   const Index X = options.width(), H = options.heads();
-  if (X < 1 || H < 1 || X % H != 0)
+  if (X < 1 || H < 1 || options.head_width() < 0 || (options.head_width() == 0 && X % H != 0))
     throw InvalidArgument(fmt::format("[SelfAttention] width {} cannot be cut into {} heads", X, H),
-                          "the width must be a multiple of the number of heads");
+                          "the width must be a multiple of the number of heads, or head_width be given");
   declared_layer_ = mechanisms::find_layer(options.attention());
+  const Index D = head_width();
   if (declared_layer_) {
+    if (H * D != X)
+      throw InvalidArgument(
+          fmt::format("[SelfAttention] '{}' cuts the width {} into its heads, {} of width {} are asked",
+                      options.attention(), X, H, D),
+          "declared attentions such as softmax can have fewer heads");
     layer = register_module("layer", make_layer(*declared_layer_, place()));
     return;
   }
   value_ = parsed(options.attention());
-  qkv = register_module("qkv", torch::nn::Linear(torch::nn::LinearOptions(X, 3 * X).bias(options.qkv_bias())));
-  proj = register_module("proj", torch::nn::Linear(X, X));
-  attention_parameters_ = learnable_parameters(value_, H, X / H, X / H);
+  qkv = register_module("qkv", torch::nn::Linear(torch::nn::LinearOptions(X, 3 * H * D).bias(options.qkv_bias())));
+  proj = register_module("proj", torch::nn::Linear(H * D, X));
+  attention_parameters_ = learnable_parameters(value_, H, D, D);
   for (auto& [name, tensor] : attention_parameters_) tensor = register_parameter(name, tensor);
 }
 
@@ -52,9 +58,9 @@ double SelfAttentionImpl::multiply_adds(int64_t N) const {
     longer.N = N;
     return declared_layer_->cost(longer, 1, primal::Pass::forward, DType::f32).multiply_adds;
   }
-  const Index X = options.width(), H = options.heads();
-  const Dims dims{1, H, N, N, X / H, X / H};
-  return primal::layer_cost(value_, dims, X, primal::cheaper_form(value_, dims), primal::Pass::forward).multiply_adds;
+  const Dims dims{1, options.heads(), N, N, head_width(), head_width()};
+  return primal::layer_cost(value_, dims, options.width(), primal::cheaper_form(value_, dims), primal::Pass::forward)
+      .multiply_adds;
 }
 
 Tensor SelfAttentionImpl::forward(const Tensor& x, const Tensor& key_mask, const LinearOptions& out) {

@@ -26,6 +26,7 @@ struct SADDLE_TORCH_API SelfAttentionOptions {
 
   TORCH_ARG(int64_t, width);
   TORCH_ARG(int64_t, heads);
+  TORCH_ARG(int64_t, head_width) = 0;             // 0: width / heads
   TORCH_ARG(std::string, attention) = "softmax";  // a written form: "softmax+bn(beta=0.6)", "cat"
   TORCH_ARG(double, dropout) = 0;                 // of the weights, while training
   TORCH_ARG(bool, qkv_bias) = true;
@@ -51,6 +52,9 @@ class SADDLE_TORCH_API SelfAttentionImpl : public torch::nn::Cloneable<SelfAtten
 
   // Of a declared attention; one with all defaults when a layer stands in its place.
   const primal::Attention& value() const { return value_; }
+  int64_t head_width() const {
+    return options.head_width() > 0 ? options.head_width() : options.width() / options.heads();
+  }
   // Multiply-adds of N tokens, forward.
   double multiply_adds(int64_t N) const;
 

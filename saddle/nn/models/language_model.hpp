@@ -20,6 +20,7 @@ struct SADDLE_TORCH_API LanguageModelOptions {
   TORCH_ARG(double, attention_dropout) = 0;
   TORCH_ARG(Attentions, attention) = "softmax";
   TORCH_ARG(std::string, last_attention) = "";
+  TORCH_ARG(LayerHeads, layer_heads) = {};
   TORCH_ARG(bool, tied) = true;
 
  public:

@@ -15,6 +15,8 @@ std::vector<AttentionOfLayer> Model::attentions() const {
   return list;
 }
 
+Tensor Model::modalities(const Batch&) const { return {}; }
+
 std::shared_ptr<torch::nn::Module> Model::clone(const c10::optional<torch::Device>& device) const {
   const std::shared_ptr<Model> copy = fresh();
   copy->copy_from(*this, device);

@@ -12,6 +12,7 @@ struct Batch {
   Tensor mask;                 // [B,N], true where a step or token exists
   Tensor second, second_mask;  // of pairs of documents
   Tensor times = {};           // of events [B,N]
+  Tensor images = {};          // beside tokens [B,C,rows,columns]
 };
 
 // What a layer attends by.
@@ -31,6 +32,9 @@ class SADDLE_TORCH_API Model : public torch::nn::Module {
   virtual std::vector<OptionValue> option_values() const = 0;
   // Of each layer, by default those of `blocks`; a model with blocks of its own says what they have.
   virtual std::vector<AttentionOfLayer> attentions() const;
+  // Of the tokens that `blocks` see, [B,N]: 0 special or padding, 1 language, 2 vision. Undefined where a model has no
+  // such kinds.
+  virtual Tensor modalities(const Batch& batch) const;
 
   // Deep, with what is training and what wants gradients.
   std::shared_ptr<torch::nn::Module> clone(const c10::optional<torch::Device>& device = c10::nullopt) const override;

@@ -45,6 +45,9 @@ std::vector<Case> cases() {
           {"vision_transformer",
            with({{"image", "16"}, {"patch", "4"}, {"pooling", "average"}}),
            {torch::randn({4, 3, 16, 16}), {}, {}, {}}},
+          {"vision_language",
+           with({{"vocab", "20"}, {"max_len", "6"}, {"classes", "3"}, {"image", "8x12"}}),
+           {tokens(6), testing::mask_of({6, 4, 1, 6}, 6), {}, {}, {}, torch::randn({4, 3, 8, 12})}},
           {"language_model", with({{"vocab", "20"}, {"max_len", "12"}}), {tokens(12), {}, {}, {}}}};
 }
 
@@ -166,7 +169,8 @@ TEST(Model, ClonesDeeply) {
     model->eval();
     copy->eval();
     Batch batch = each.batch;
-    if (batch.inputs.is_floating_point()) batch.inputs = batch.inputs.to(torch::kFloat64);
+    for (Tensor* given : {&batch.inputs, &batch.images})
+      if (given->defined() && given->is_floating_point()) *given = given->to(torch::kFloat64);
     const Tensor before = model->logits(batch);
     EXPECT_TRUE(torch::equal(copy->logits(batch), before));
     testing::randomise(*copy);

@@ -2,9 +2,11 @@
 
 #include "saddle/nn/models/event_model.hpp"
 #include "saddle/nn/models/language_model.hpp"
+#include "saddle/nn/models/npt.hpp"
 #include "saddle/nn/models/sequence_classifier.hpp"
 #include "saddle/nn/models/spiking_vit.hpp"
 #include "saddle/nn/models/time_series.hpp"
+#include "saddle/nn/models/vision_language.hpp"
 #include "saddle/nn/models/vision_transformer.hpp"
 
 namespace saddle::nn {
@@ -41,6 +43,7 @@ double multiply_adds(const Model& model, int64_t N) {
     return pixels * static_cast<double>(options.width()) + blocks_cost(model, patches + vision->prefix()) +
            linear_cost(model.head, 1) + linear_cost(vision->head_dist, 1);
   }
+  if (const auto* both = dynamic_cast<const VisionLanguageImpl*>(&model)) return both->multiply_adds();
   if (const auto* spiking = dynamic_cast<const SpikingVitImpl*>(&model)) return spiking->multiply_adds();
   if (const auto* sequence = dynamic_cast<const SequenceClassifierImpl*>(&model)) {
     if (N == 0) N = sequence->options.max_len();
@@ -53,6 +56,7 @@ double multiply_adds(const Model& model, int64_t N) {
     for (const EventBlock& block : events->event_blocks) sum += block->multiply_adds(N);
     return sum;
   }
+  if (const auto* npt = dynamic_cast<const NptImpl*>(&model)) return npt->multiply_adds(N);
   const auto& language = dynamic_cast<const LanguageModelImpl&>(model);
   if (N == 0) N = language.options.max_len();
   return blocks_cost(model, N) +

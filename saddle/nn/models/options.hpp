@@ -31,6 +31,11 @@ struct Attentions : std::vector<std::string> {
   Attentions(std::vector<std::string> each) : std::vector<std::string>(std::move(each)) {}                 // NOLINT
 };
 
+// Numbers of heads: empty, or one for each layer.
+struct LayerHeads : std::vector<std::int64_t> {
+  using std::vector<std::int64_t>::vector;
+};
+
 // Rows and columns of pixels; one number stands for a square.
 struct PixelSize {
   PixelSize(std::int64_t side) : rows(side), columns(side) {}  // NOLINT: meant to convert
@@ -50,6 +55,9 @@ void visit_encoder_options(auto& self, auto&& visit) {
   visit(OptionInfo{"attention_dropout", "of attention weights"}, self.attention_dropout());
   visit(OptionInfo{"attention", "one written form for all layers, or one for each"}, self.attention());
   visit(OptionInfo{"last_attention", "of the last layer, if it is another one"}, self.last_attention());
+  visit(OptionInfo{"layer_heads",
+                   "of each layer, if some are gone: all of width / heads; empty: every layer has them all"},
+        self.layer_heads());
 }
 
 }  // namespace saddle::nn

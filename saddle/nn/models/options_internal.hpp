@@ -37,6 +37,13 @@ inline bool decode(std::string_view text, Attentions& value) {
 }
 inline std::string kind_of(const Attentions&) { return "attentions such as softmax+bn(beta=0.6)"; }
 
+inline std::string encode(const LayerHeads& value) { return encode(static_cast<const std::vector<Index>&>(value)); }
+inline bool decode(std::string_view text, LayerHeads& value) {
+  value.clear();
+  return text.empty() || decode(text, static_cast<std::vector<Index>&>(value));
+}
+inline std::string kind_of(const LayerHeads&) { return "numbers such as 8,5,3, or nothing"; }
+
 inline std::string encode(const PixelSize& value) { return fmt::format("{}x{}", value.rows, value.columns); }
 inline bool decode(std::string_view text, PixelSize& value) {
   const auto cross = text.find('x');

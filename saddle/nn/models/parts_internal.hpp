@@ -58,8 +58,10 @@ EncoderOptions encoder_of(const Options& options, std::string_view model) {
                    .hidden(options.hidden())
                    .dropout(options.dropout())
                    .attention_dropout(options.attention_dropout());
+  for (const int64_t heads : options.layer_heads()) require_positive(model, {{"layer_heads", heads}});
   return EncoderOptions(std::move(block), options.depth())
-      .attention(attention_of_layers(options.attention(), options.last_attention(), options.depth()));
+      .attention(attention_of_layers(options.attention(), options.last_attention(), options.depth()))
+      .heads(options.layer_heads());
 }
 
 }  // namespace saddle::nn

@@ -5,10 +5,12 @@
 
 #include "saddle/nn/models/event_model.hpp"
 #include "saddle/nn/models/language_model.hpp"
+#include "saddle/nn/models/npt.hpp"
 #include "saddle/nn/models/options_internal.hpp"
 #include "saddle/nn/models/sequence_classifier.hpp"
 #include "saddle/nn/models/spiking_vit.hpp"
 #include "saddle/nn/models/time_series.hpp"
+#include "saddle/nn/models/vision_language.hpp"
 #include "saddle/nn/models/vision_transformer.hpp"
 
 namespace saddle::nn {
@@ -45,6 +47,8 @@ const std::vector<Entry>& entries() {
         entry<SpikingVitImpl>("spiking_vit", SpikingVitOptions()),
         entry<LanguageModelImpl>("language_model", LanguageModelOptions(0, 0)),
         entry<EventModelImpl>("event_model", EventModelOptions(0, 0, 0)),
+        entry<VisionLanguageImpl>("vision_language", VisionLanguageOptions(0, 0, 0)),
+        entry<NptImpl>("npt", NptOptions()),
         entry<TimeSeriesTransformerImpl>("mvts", TimeSeriesOptions::mvts(0, 0, 0)),
         entry<TimeSeriesTransformerImpl>("flowformer", TimeSeriesOptions::flowformer(0, 0, 0)),
     };

@@ -55,10 +55,11 @@ TEST(Models, AreMadeFromJson) {
   EXPECT_EQ(options["dropout"], "0.25");
   EXPECT_EQ(options["mask_keys"], "false");
   EXPECT_EQ(options["attention"], "softmax,softmax+bn");
-  EXPECT_EQ(describe(*model, -1),
-            R"({"model":"time_series","dims":3,"max_len":5,"classes":2,"width":64,"hidden":256,"heads":8,"depth":2,)"
-            R"("dropout":0.25,"attention_dropout":0.1,"attention":"softmax,softmax+bn","last_attention":"",)"
-            R"("norm":"batch","final_norm":false,"mask_keys":false,"positions":"learned","init":"copied"})");
+  EXPECT_EQ(
+      describe(*model, -1),
+      R"({"model":"time_series","dims":3,"max_len":5,"classes":2,"width":64,"hidden":256,"heads":8,"depth":2,)"
+      R"("dropout":0.25,"attention_dropout":0.1,"attention":"softmax,softmax+bn","last_attention":"",)"
+      R"("layer_heads":"","norm":"batch","final_norm":false,"mask_keys":false,"positions":"learned","init":"copied"})");
 }
 
 TEST(Models, SayWhatWasProbablyMeant) {

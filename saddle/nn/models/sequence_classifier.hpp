@@ -26,6 +26,7 @@ struct SADDLE_TORCH_API SequenceClassifierOptions {
   TORCH_ARG(double, attention_dropout) = 0.1;
   TORCH_ARG(Attentions, attention) = "softmax";
   TORCH_ARG(std::string, last_attention) = "";
+  TORCH_ARG(LayerHeads, layer_heads) = {};
   TORCH_ARG(int64_t, head_hidden) = 128;
   TORCH_ARG(bool, pairs) = false;
   TORCH_ARG(int64_t, padding) = 0;

@@ -26,6 +26,7 @@ struct SADDLE_TORCH_API TimeSeriesOptions {
   TORCH_ARG(double, attention_dropout) = 0.1;
   TORCH_ARG(Attentions, attention) = "softmax";
   TORCH_ARG(std::string, last_attention) = "";
+  TORCH_ARG(LayerHeads, layer_heads) = {};
   TORCH_ARG(std::string, norm) = "batch";
   TORCH_ARG(bool, final_norm) = false;
   TORCH_ARG(bool, mask_keys) = true;

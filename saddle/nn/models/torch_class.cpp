@@ -1,10 +1,12 @@
 // torch.classes.saddle.Model and SelfAttention: for Python, whose modules hold the very tensors of the C++ modules.
 #include <torch/custom_class.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "saddle/nn/models/registry.hpp"
 #include "saddle/nn/onnx/export_model.hpp"
+#include "saddle/nn/taps.hpp"
 #include "saddle/nn/weights.hpp"
 
 namespace saddle::nn {
@@ -14,8 +16,14 @@ namespace {
 using OptionalTensor = c10::optional<Tensor>;
 
 Batch batch_of(const Tensor& inputs, const OptionalTensor& mask, const OptionalTensor& second,
-               const OptionalTensor& second_mask) {
-  return {inputs, mask.value_or(Tensor()), second.value_or(Tensor()), second_mask.value_or(Tensor())};
+               const OptionalTensor& second_mask, const OptionalTensor& images = c10::nullopt,
+               const OptionalTensor& times = c10::nullopt) {
+  return {inputs,
+          mask.value_or(Tensor()),
+          second.value_or(Tensor()),
+          second_mask.value_or(Tensor()),
+          times.value_or(Tensor()),
+          images.value_or(Tensor())};
 }
 
 // What f gives, and the mean of the terms that layers add to the loss while training.
@@ -62,6 +70,24 @@ c10::Dict<std::string, Tensor> as_dict(const torch::OrderedDict<std::string, Ten
   return dict;
 }
 
+// What a model does with a batch, as saddle::analysis::probed_model names it, and `logits`.
+c10::Dict<std::string, Tensor> observe(Model& model, const Batch& batch) {
+  const torch::NoGradGuard guard;
+  Taps taps(true, true);
+  c10::Dict<std::string, Tensor> seen;
+  seen.insert("logits", model.logits(batch));
+  // A pair of documents runs through the encoder twice; the first one is looked at.
+  const std::size_t depth = model.attentions().size();
+  if (!taps.tokens.empty()) seen.insert("tokens", taps.tokens.front());
+  for (std::size_t layer = 0; layer < std::min(depth, taps.layers.size()); ++layer) {
+    const std::string name = "layers." + std::to_string(layer) + ".";
+    seen.insert(name + "heads", taps.layers[layer].heads);
+    if (taps.layers[layer].weights.defined()) seen.insert(name + "weights", taps.layers[layer].weights);
+    if (layer + 1 < taps.tokens.size()) seen.insert(name + "tokens", taps.tokens[layer + 1]);
+  }
+  return seen;
+}
+
 TORCH_LIBRARY_FRAGMENT(saddle, library) {
   library.class_<ModelHolder>("Model")
       .def(torch::init<std::string>())
@@ -71,9 +97,21 @@ TORCH_LIBRARY_FRAGMENT(saddle, library) {
       .def("train", [](const Self& self, bool on) { self->model->train(on); })
       .def("forward",
            [](const Self& self, const Tensor& inputs, const OptionalTensor& mask, const OptionalTensor& second,
+              const OptionalTensor& second_mask, const OptionalTensor& images, const OptionalTensor& times) {
+             return with_extra_loss(self->model->is_training(), [&] {
+               return self->model->logits(batch_of(inputs, mask, second, second_mask, images, times));
+             });
+           })
+      .def("attentions",
+           [](const Self& self) {
+             std::vector<std::string> texts;
+             for (const AttentionOfLayer& layer : self->model->attentions()) texts.push_back(layer.attention);
+             return texts;
+           })
+      .def("observe",
+           [](const Self& self, const Tensor& inputs, const OptionalTensor& mask, const OptionalTensor& second,
               const OptionalTensor& second_mask) {
-             return with_extra_loss(self->model->is_training(),
-                                    [&] { return self->model->logits(batch_of(inputs, mask, second, second_mask)); });
+             return observe(*self->model, batch_of(inputs, mask, second, second_mask));
            })
       .def("save",
            [](const Self& self, const std::string& path) {
@@ -83,8 +121,9 @@ TORCH_LIBRARY_FRAGMENT(saddle, library) {
                       const std::string& path) { load_weights(*self->model, path, LoadWeightsOptions().cast(true)); })
       .def("export_onnx",
            [](const Self& self, const std::string& path, const Tensor& inputs, const OptionalTensor& mask,
-              const OptionalTensor& second, const OptionalTensor& second_mask) {
-             export_onnx(*self->model, batch_of(inputs, mask, second, second_mask), path);
+              const OptionalTensor& second, const OptionalTensor& second_mask, const OptionalTensor& images,
+              const OptionalTensor& times) {
+             export_onnx(*self->model, batch_of(inputs, mask, second, second_mask, images, times), path);
            });
   library.class_<SelfAttentionHolder>("SelfAttention")
       .def(torch::init<std::string>())

@@ -29,6 +29,7 @@ struct SADDLE_TORCH_API VisionTransformerOptions {
   TORCH_ARG(double, attention_dropout) = 0;
   TORCH_ARG(Attentions, attention) = "softmax";
   TORCH_ARG(std::string, last_attention) = "";
+  TORCH_ARG(LayerHeads, layer_heads) = {};
   TORCH_ARG(double, drop_path) = 0;
   TORCH_ARG(bool, qkv_bias) = true;
   TORCH_ARG(double, norm_eps) = 1e-6;

@@ -103,7 +103,7 @@ std::vector<Written> written_of(const Program& program, std::size_t value, const
 }
 
 void write_operation(const Program& program, const Operation& operation, std::vector<std::vector<Written>>& written,
-                     Writer& writer, const std::string& place) {
+                     Writer& writer) {
   Step step(program, operation, written, writer);
   if (operation.name == "prim::ListConstruct") {
     for (std::size_t i = 0; i < operation.inputs.size(); ++i)
@@ -116,8 +116,7 @@ void write_operation(const Program& program, const Operation& operation, std::ve
   } else {
     const auto found = operators().find(operation.name);
     if (found == operators().end())
-      throw NotSupported(
-          fmt::format("[onnx] {} has no counterpart in the table of operators; {} uses it", operation.name, place));
+      throw NotSupported(fmt::format("[onnx] {} has no counterpart in the table of operators", operation.name));
     try {
       names = found->second(step);
     } catch (const c10::Error& error) {  // arguments of another kind than expected
@@ -148,10 +147,11 @@ Names output_names(const OnnxOptions& options, std::size_t count) {
   return names;
 }
 
-// Who uses an operation, for messages.
+// Whose operations are refused, for messages; empty where nothing is known of the function.
 std::string place_of(const OnnxOptions& options) {
-  const std::string module = options.module == nullptr ? "the function" : options.module->name();
-  return options.attention.empty() ? module : fmt::format("{} with attention {}", module, options.attention);
+  const std::string module = options.module == nullptr ? "" : "; found in " + options.module->name();
+  if (options.attention.empty()) return module;
+  return fmt::format("{} with attention {}", module.empty() ? "; found in a function" : module, options.attention);
 }
 
 void write(const Program& program, const std::vector<OnnxInput>& inputs, const NamedTensors& parameters,
@@ -179,8 +179,7 @@ void write(const Program& program, const std::vector<OnnxInput>& inputs, const N
     written[v] = written_of(program, v, {parameters[i].first});
     writer.initializer(parameters[i].first, parameters[i].second);
   }
-  for (const Operation& operation : program.operations)
-    write_operation(program, operation, written, writer, place_of(options));
+  for (const Operation& operation : program.operations) write_operation(program, operation, written, writer);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::size_t v = program.outputs[i];
     const Value& value = program.values[v];
@@ -198,12 +197,15 @@ void export_onnx(const TensorFunction& function, const std::vector<OnnxInput>& i
   check(inputs, parameters);
   std::optional<Evaluating> evaluating;
   if (options.module != nullptr) evaluating.emplace(*options.module);
-  const Program program = program_of(function, inputs, parameters, options.dynamic_batch);
   ModelFile file;
   if (options.module != nullptr) file.set_name(options.module->name());
   if (!options.attention.empty()) file.set_property("attention", options.attention);
   for (const auto& [key, value] : options.properties) file.set_property(key, value);
-  write(program, inputs, parameters, options, file);
+  try {
+    write(program_of(function, inputs, parameters, options.dynamic_batch), inputs, parameters, options, file);
+  } catch (const NotSupported& refusal) {
+    throw NotSupported(refusal.what() + place_of(options), refusal.refusals(), refusal.hint());
+  }
   io::write_atomically(path, file.checked_bytes());
 }
 

@@ -59,6 +59,7 @@ void add_logical_operators(Table& table) {
   for (const char* name : {"bitwise_xor", "logical_xor", "__xor__"})
     table[std::string("aten::") + name] = connective("Xor", false);
   for (const char* name : {"bitwise_not", "logical_not"}) table[std::string("aten::") + name] = negation;
+  table["aten::isnan"] = [](Step& s) { return Names{s.node("IsNaN", {s.x(0)})}; };
   table["aten::where"] = where;
   table["aten::masked_fill"] = masked_fill;
 }

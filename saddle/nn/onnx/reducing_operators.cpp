@@ -44,6 +44,14 @@ Operator extreme(const char* op) {
   return [op](Step& s) { return Names{reduced(s, op, s.x(0), reduction_of(s))}; };
 }
 
+// |x| along some dimensions; argument 1 is the power, which must be 2.
+Names length(Step& s) {
+  if (s.has(1) && s.number(1) != 2) s.refuse("only Euclidean norms are written");
+  if (s.argument_count() < 4) s.refuse("found no dimension: give one");
+  return {
+      s.node("ReduceL2", {s.x(0, s.type())}, {{"axes", s.dimensions(2, s.rank(0))}, {"keepdims", Index{s.flag(3)}}})};
+}
+
 Names mean(Step& s) { return {reduced(s, "ReduceMean", s.x(0, s.type()), reduction_of(s))}; }
 
 // Whether any (ReduceMax) or all (ReduceMin) are true.
@@ -75,6 +83,8 @@ Names cumulative_sum(Step& s) {
 void add_reducing_operators(Table& table) {
   table["aten::sum"] = sum;
   table["aten::mean"] = mean;
+  table["aten::norm"] = length;
+  table["aten::linalg_vector_norm"] = length;
   table["aten::amax"] = extreme("ReduceMax");
   table["aten::amin"] = extreme("ReduceMin");
   table["aten::logsumexp"] = extreme("ReduceLogSumExp");

@@ -40,6 +40,21 @@ Names index_select(Step& s) { return {s.node("Gather", {s.x(0), s.x(2)}, {{"axis
 
 Names gather(Step& s) { return {s.node("GatherElements", {s.x(0), s.x(2)}, {{"axis", s.dimension(1, s.rank())}})}; }
 
+// Arguments: how far, along which dimensions.
+Names roll(Step& s) {
+  const std::vector<Index> far = s.integers(1), along = s.dimensions(2, s.rank());
+  if (far.size() != along.size()) s.refuse("found no dimension: give one for each shift");
+  std::string x = s.x(0);
+  for (std::size_t i = 0; i < far.size(); ++i) {
+    const Size whole = s.sizes()[along[i]];
+    if (whole.per_sample) s.refuse("samples would change their places");
+    std::vector<Index> from(whole.count);
+    for (Index to = 0; to < whole.count; ++to) from[to] = ((to - far[i]) % whole.count + whole.count) % whole.count;
+    x = s.node("Gather", {x, s.write().indices(from)}, {{"axis", along[i]}});
+  }
+  return {x};
+}
+
 // Pieces of these sizes along dimension d.
 Names split(Step& s, Index d, const Sizes& pieces) {
   return s.write().nodes("Split", {s.x(0), s.write().sizes(pieces)}, pieces.size(), {{"axis", d}});
@@ -102,6 +117,7 @@ void add_selecting_operators(Table& table) {
   table["aten::select"] = select;
   table["aten::index_select"] = index_select;
   table["aten::gather"] = gather;
+  table["aten::roll"] = roll;
   table["aten::split"] = split_operator;
   table["aten::split_with_sizes"] = split_with_sizes;
   table["aten::chunk"] = chunk;

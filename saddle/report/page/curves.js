@@ -7,7 +7,7 @@ function curveOf(group, split, metric, axis) {
     columns.epoch.forEach((epoch, i) => {
       // Seeds meet at epochs; evaluations within an epoch are told apart by the step.
       const key = axis === 'step' ? columns.step[i] : epoch;
-      const value = columns[metric][i];
+      const value = columns[metric] ? columns[metric][i] : null;
       if (!known(value) || !known(key)) return;
       if (!points.has(key)) points.set(key, {key, values: [], seconds: []});
       points.get(key).values.push(value);
@@ -47,9 +47,13 @@ function curvesSection(body) {
          choice('Loss scale', ['linear', 'log'], chosen.scale, change('scale'))));
   const plots = el('div', {class: 'figures two'});
   body.append(plots);
-  const panels = ['accuracy', 'loss'].map((metric) => {
+  // Numbers that are predicted have an error and no accuracy.
+  const measured = (metric) => model.runs.some(
+      (run) => Object.values(run.metrics).some((columns) => columns[metric] && columns[metric].some(known)));
+  const shares = measured('rmse') ? ['accuracy', 'rmse'].filter(measured) : ['accuracy'];
+  const panels = [...shares, 'loss'].map((metric) => {
     const panel = figure(plots, {
-      title: metric[0].toUpperCase() + metric.slice(1),
+      title: metric === 'rmse' ? 'RMSE' : metric[0].toUpperCase() + metric.slice(1),
       name: 'learning-curves-' + metric,
       draw,
       keys,
@@ -88,7 +92,7 @@ function curvesSection(body) {
         margin,
         whole: chosen.axis !== 'seconds',
         xName: chosen.axis === 'seconds' ? 'training time, s' : chosen.axis,
-        yName: chosen.split + (metric === 'accuracy' ? ' accuracy, %' : ' loss'),
+        yName: chosen.split + ({accuracy: ' accuracy, %', rmse: ' RMSE', loss: ' loss'})[metric],
         yFormat: metric === 'accuracy' ? (v) => percent(v, domain[1] - domain[0] < 0.05 ? 1 : 0) :
             log                        ? '.2~g' :
                                          null

@@ -22,7 +22,8 @@ function header() {
     const parts = ['train', 'validation', 'test']
                       .filter((key) => samples[key])
                       .map((key) => `${samples[key].toLocaleString('en')} ${key}`);
-    return `${data} (${plural(run.classNames.length, 'class', 'classes')}; ${parts.join(', ')})`;
+    const kind = run.classNames.length ? plural(run.classNames.length, 'class', 'classes') : 'numbers';
+    return `${data} (${kind}; ${parts.join(', ')})`;
   });
   const honest = runs.some((run) => run.protocol !== 'paper');
   const machine = [

@@ -14,7 +14,7 @@ const sections = [
     title: 'Accuracy and cost',
     short: 'Cost',
     build: costSection,
-    when: model.groups.some((group) => group.runs.length) && model.runs.length > 1
+    when: has((run) => run.finished && known(run.result.test.accuracy)) && model.runs.length > 1
   },
   {
     id: 'ranks',

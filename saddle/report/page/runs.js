@@ -7,8 +7,16 @@ function runsSection(body) {
     {
       name: 'Test',
       unit: '%',
-      value: (run) => run.finished ? run.result.test.accuracy : null,
-      cell: (run) => run.finished ? percent(run.result.test.accuracy, 2) : el('em', {}, 'not finished')
+      value: (run) => run.finished && known(run.result.test.accuracy) ? run.result.test.accuracy : null,
+      cell: (run) => !run.finished        ? el('em', {}, 'not finished') :
+          known(run.result.test.accuracy) ? percent(run.result.test.accuracy, 2) :
+                                            missing
+    },
+    {
+      name: 'Test',
+      unit: 'RMSE',
+      value: (run) => run.finished && known(run.result.test.rmse) ? run.result.test.rmse : null,
+      cell: (run) => run.finished && known(run.result.test.rmse) ? fixed(3)(run.result.test.rmse) : missing
     },
     {
       name: 'Epoch',

@@ -1,0 +1,77 @@
+#include "prune_subject.hpp"
+
+#include <fmt/format.h>
+
+#include "saddle/analysis/result.hpp"
+#include "saddle/base/error.hpp"
+#include "saddle/train/evaluate.hpp"
+#include "saddle/train/run_folder.hpp"
+
+namespace saddle::cli {
+
+namespace {
+
+void require_same_data(const train::Trained& trained, const data::Description& found) {
+  const data::Description& own = trained.data;
+  if (found.kind != own.kind || found.channels != own.channels || found.rows != own.rows ||
+      found.columns != own.columns || found.vocabulary != own.vocabulary || found.classes != own.classes)
+    throw InvalidArgument(
+        fmt::format("{} has other inputs or classes than {}, which the model was trained on", found.name, own.name),
+        "heads are judged on the data that trained them");
+}
+
+}  // namespace
+
+PruneSubject open_subject(const std::string& run, const PruneArguments& arguments) {
+  PruneSubject subject;
+  subject.name = run;
+  subject.trained = train::read_trained(run);
+  nn::all_heads(*subject.trained.model);
+  run::Settings settings;
+  if (const auto config = train::config_of(run); !config.empty()) {
+    settings = run::resolve(run::read_settings(config.string()));
+  } else if (arguments.data.empty()) {
+    throw InvalidArgument(fmt::format("{} does not say what it was trained on", run),
+                          "give --data, or the folder of the run");
+  } else {
+    subject.notes.emplace_back(
+        "the file does not say which samples trained the model: those that judge it here may be among them");
+  }
+  if (!arguments.data.empty()) settings.data.name = arguments.data;
+  if (!arguments.folder.empty()) settings.data.folder = arguments.folder;
+  subject.setup = train::set_up(std::move(settings));
+  const train::Setup& setup = subject.setup;
+  require_same_data(subject.trained, setup.train->description());
+
+  subject.train = {"training", setup.train, setup.split.train};
+  if (setup.validation) {
+    subject.judged.push_back({"validation", setup.validation, setup.split.validation});
+  } else {
+    subject.judged.push_back(subject.train);
+    subject.notes.emplace_back(
+        "there are no validation samples: accuracy is that on the samples that trained the model, which is too good");
+  }
+  if (arguments.test) {
+    if (!setup.task.test)
+      throw InvalidArgument(fmt::format("{} has no test split", setup.task.name), "leave out --test");
+    const data::DatasetPtr test = setup.task.test();
+    subject.judged.push_back({"test", test, train::all_of(*test)});
+  }
+  return subject;
+}
+
+train::ScoreOptions score_options(const PruneArguments& arguments) {
+  AnalyzeArguments given;
+  given.assignments = arguments.assignments;
+  analysis::Options options(analysis_options(given));
+  train::ScoreOptions own;
+  own.seed = static_cast<std::uint64_t>(arguments.seed);
+  own.theory.temperature = options.number("temperature", own.theory.temperature);
+  own.theory.width = options.integer("width", own.theory.width);
+  if (const std::string readout = options.text("readout", ""); !readout.empty())
+    own.theory.readout = analysis::attention_paths::readout_from(readout);
+  options.check();
+  return own;
+}
+
+}  // namespace saddle::cli

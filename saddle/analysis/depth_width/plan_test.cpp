@@ -1,0 +1,105 @@
+#include "saddle/analysis/depth_width/plan.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "saddle/base/error.hpp"
+
+namespace saddle::analysis::depth_width {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+PlanRequest for_params(const std::string& params) {
+  PlanRequest request;
+  request.params = params;
+  return request;
+}
+
+TEST(Plan, SizesHaveUnits) {
+  for (const auto& [text, value] : {std::pair{"50M", 50e6}, {"1.3B", 1.3e9}, {"2e8", 2e8}, {"300k", 3e5}, {"1T", 1e12}})
+    EXPECT_DOUBLE_EQ(make_plan(for_params(text)).params, value) << text;
+  for (const char* text : {"", "M", "0", "-5M", "50X", "nan", "1e400"})
+    EXPECT_THROW(make_plan(for_params(text)), InvalidArgument) << text;
+  PlanRequest compute;
+  compute.flops = "6e19";
+  EXPECT_THAT([&] { make_plan(compute); }, ThrowsMessage<InvalidArgument>(HasSubstr("6 tokens")));
+  compute.tokens = "10B";
+  EXPECT_DOUBLE_EQ(make_plan(compute).params, 1e9);
+  compute.params = "50M";
+  EXPECT_THROW(make_plan(compute), InvalidArgument);
+}
+
+TEST(Plan, RowsHaveTheSizeAndOneIsRecommended) {
+  for (const char* text : {"2M", "50M", "600M", "175B"}) {
+    const PlanRequest request = for_params(text);
+    const Plan plan = make_plan(request);
+    int recommended = 0;
+    for (const PlanRow& row : plan.rows) {
+      // Rounding moves the width by half a multiple at most.
+      const auto depth = static_cast<double>(row.depth), width = static_cast<double>(row.width);
+      EXPECT_LE(std::fabs(std::sqrt(plan.params / (12 * depth)) - width), 32 + 1e-9) << text;
+      if (row.mark != "recommended") continue;
+      ++recommended;
+      EXPECT_THAT(standing_text(row, request), HasSubstr("balanced")) << text;
+    }
+    EXPECT_EQ(recommended, 1) << text;
+    EXPECT_FALSE(plan.given) << text;
+  }
+}
+
+TEST(Plan, TheFolderOfARunTellsItsSettings) {
+  std::string folder = (std::filesystem::temp_directory_path() / "saddle-plan-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  PlanRequest request;
+  request.config = folder;
+  EXPECT_THROW(make_plan(request), IoError);
+  std::ofstream(folder + "/config.toml") << "[model]\nname = 'language_model'\nwidth = 512\ndepth = 6\n";
+  const Plan plan = make_plan(request);
+  std::filesystem::remove_all(folder);
+  ASSERT_TRUE(plan.given);
+  EXPECT_EQ(plan.given->width, 512);
+  EXPECT_EQ(plan.given->depth, 6);
+  EXPECT_EQ(plan.given->standing.regime, Regime::could_be_deeper);
+  EXPECT_TRUE(plan.notes.empty());
+}
+
+TEST(Plan, ThePageShowsTheLineAndTheShapes) {
+  PlanRequest request;
+  request.depth = 96;
+  request.width = 12288;
+  const Plan plan = make_plan(request);
+  const Result result = to_result(plan, request);
+  EXPECT_THAT(result.findings.at(0), HasSubstr("96 x 12288 is too deep for its width"));
+  EXPECT_THAT(result.findings.back(), HasSubstr("extrapolated"));
+  ASSERT_EQ(result.charts.size(), 1U);
+  const Chart& chart = result.charts[0];
+  EXPECT_TRUE(chart.logarithmic);
+  EXPECT_EQ(chart.curves.front().name, "the line");
+  for (const auto& [depth, width] : chart.curves.front().points) EXPECT_NEAR(transition_width({}, depth), width, 1e-9);
+  const Curve& size = chart.curves.at(3);  // every shape of this many parameters
+  for (const auto& [depth, width] : size.points) EXPECT_NEAR(params_of(depth, width) / plan.params, 1, 1e-12);
+  const auto place = [&](const std::string& name) {
+    for (const Curve& curve : chart.curves)
+      if (curve.name == name) return curve.points.at(0);
+    return std::pair{0.0, 0.0};
+  };
+  EXPECT_EQ(place("this model"), (std::pair{96.0, 12288.0}));
+  EXPECT_EQ(place("recommended"), (std::pair{80.0, 13440.0}));
+  EXPECT_EQ(result.tables.at(0).rows.size(), plan.rows.size());
+  EXPECT_EQ(nlohmann::json::parse(result.json)["given"]["regime"], -1);
+}
+
+TEST(Plan, AmountsAreReadable) {
+  EXPECT_EQ(amount_text(49.2e6), "49.2 M");
+  EXPECT_EQ(amount_text(999.6), "1 k");
+  EXPECT_EQ(amount_text(12), "12");
+}
+
+}  // namespace
+}  // namespace saddle::analysis::depth_width

@@ -1,0 +1,14 @@
+// Between the files of this folder.
+#pragma once
+
+#include "saddle/analysis/imf/imf.hpp"
+
+namespace saddle::analysis::imf {
+
+// Tables and plots of these flows: attention [B,L,H,S,S] with the names of its layers, kind [B,S].
+Result flows_of(const tape::Value& attention, const tape::Value& kind, const std::vector<std::string>& layers,
+                const std::vector<Flow>& which);
+
+Result on_model(const ProbedModel& model, Options& options);
+
+}  // namespace saddle::analysis::imf

@@ -1,0 +1,153 @@
+// What a model did, read from named tensors.
+#include "saddle/analysis/probe.hpp"
+
+#include <gmock/gmock.h>
+
+#include "saddle/analysis/registry.hpp"
+#include "saddle/base/error.hpp"
+
+namespace saddle::analysis {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// 0, 1, 2, .. in order.
+Tensor counted(const Shape& shape, DType dtype = DType::f32) {
+  Tensor tensor(dtype, shape);
+  for (Index i = 0; i < tensor.size(); ++i) tensor.set(i, static_cast<double>(i));
+  return tensor;
+}
+
+std::string refusal(const TensorFile& file) {
+  try {
+    probed_model(file, "some.safetensors");
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ProbedModel, OneTensorForAllLayers) {
+  TensorFile file;
+  file.tensors.emplace("weights", counted({2, 1, 3, 4, 4}));
+  file.tensors.emplace("train.tokens", counted({3, 1, 4, 5}));
+  file.tensors.emplace("train.heads", counted({2, 1, 3, 4, 2}));
+  file.tensors.emplace("train.labels", counted({1}));
+  const ProbedModel model = probed_model(file, "f");
+  ASSERT_EQ(model.probes.size(), 2u);
+  const Probe &train = model.probe("train"), &test = model.probe("test");
+  EXPECT_EQ(test.layers.size(), 2u);
+  EXPECT_EQ(test.layers[1].weights(0, 2, 1, 3), 48 + 2 * 16 + 4 + 3);
+  EXPECT_EQ(test.layers[0].attention, "attention");
+  EXPECT_TRUE(test.tokens.empty());
+  EXPECT_THAT(test.labels, ElementsAre(-1));
+  EXPECT_THAT(test.lengths, ElementsAre(4));
+  EXPECT_EQ(train.tokens(0, 3, 4), 19);
+  EXPECT_EQ(train.layers[1].tokens(0, 0, 0), 40);
+  EXPECT_EQ(train.layers[1].heads(0, 2, 3, 1), 47);
+  EXPECT_THAT(train.labels, ElementsAre(0));
+  EXPECT_THROW(model.probe("validation"), InvalidArgument);
+}
+
+TEST(ProbedModel, LayersOfTheirOwnAndLeadingDimensions) {
+  TensorFile file;
+  file.metadata["attention"] = "softmax";
+  file.metadata["layers.1.attention"] = "softmax+sh(1,2)";
+  file.tensors.emplace("layers.0.weights", counted({4, 4}));
+  file.tensors.emplace("layers.1.weights", counted({2, 4, 4}));
+  file.tensors.emplace("lengths", counted({1}));
+  file.tensors.at("lengths").set(0, 3);
+  const Probe probe = probed_model(file, "f").probe("test");
+  ASSERT_EQ(probe.layers.size(), 2u);
+  EXPECT_EQ(probe.layers[0].attention, "softmax");
+  EXPECT_EQ(probe.layers[1].attention, "softmax+sh(1,2)");
+  EXPECT_EQ(probe.layers[0].weights.shape(), (std::array<Index, 4>{1, 1, 4, 4}));
+  EXPECT_EQ(probe.layers[1].weights.shape(), (std::array<Index, 4>{1, 2, 4, 4}));
+  EXPECT_THAT(probe.lengths, ElementsAre(3));
+}
+
+TEST(ProbedModel, SaysWhatDoesNotFit) {
+  EXPECT_THAT(refusal({}), HasSubstr("there are no tensors"));
+  TensorFile unknown;
+  unknown.tensors.emplace("patch_embed.weight", counted({3, 3}));
+  EXPECT_THAT(refusal(unknown), HasSubstr("'patch_embed.weight' has no place"));
+  TensorFile deep;
+  deep.tensors.emplace("weights", counted({1, 1, 1, 1, 2, 2}));
+  EXPECT_THAT(refusal(deep), HasSubstr("at most 5 dimensions"));
+  TensorFile uneven;
+  uneven.tensors.emplace("weights", counted({2, 1, 3, 4, 4}));
+  uneven.tensors.emplace("tokens", counted({3, 1, 5, 2}));
+  EXPECT_THAT(refusal(uneven), HasSubstr("tokens"));
+  TensorFile heads;
+  heads.tensors.emplace("weights", counted({2, 1, 3, 4, 4}));
+  heads.tensors.emplace("heads", counted({2, 1, 2, 4, 4}));
+  EXPECT_THAT(refusal(heads), HasSubstr("outputs of 2 heads and weights of 3"));
+  TensorFile lengths;
+  lengths.tensors.emplace("weights", counted({4, 4}));
+  lengths.tensors.emplace("lengths", counted({2}));
+  EXPECT_THAT(refusal(lengths), HasSubstr("2 labels or lengths for 1 samples"));
+  lengths.tensors.at("lengths") = counted({1});
+  EXPECT_THAT(refusal(lengths), HasSubstr("a sample has 0 tokens"));
+  TensorFile only_labels;
+  only_labels.tensors.emplace("labels", counted({2}));
+  EXPECT_THAT(refusal(only_labels), HasSubstr("no weights, heads or tokens"));
+}
+
+// Windows of two tokens, of which the last one is padding: the rest of a window takes its whole weight.
+TEST(TokenWeights, PooledKeysStandForTheirTokens) {
+  Probe probe;
+  probe.lengths = {3};
+  ProbedLayer layer;
+  layer.attention = "softmax+sh(1,2)";
+  layer.weights = Array<double, 4>({1, 2, 4, 4});
+  for (Index i = 0; i < 4; ++i) {
+    for (Index j = 0; j < 4; ++j) layer.weights(0, 0, i, j) = 0.1 * static_cast<double>(j + 1);
+    layer.weights(0, 1, i, 0) = 0.6;
+    layer.weights(0, 1, i, 1) = 0.4;
+  }
+  const Array<double, 4> maps = token_weights(probe, layer);
+  EXPECT_DOUBLE_EQ(maps(0, 0, 1, 2), 0.3);
+  EXPECT_EQ(maps(0, 0, 1, 3), 0);
+  EXPECT_EQ(maps(0, 0, 3, 0), 0);
+  EXPECT_DOUBLE_EQ(maps(0, 1, 0, 0), 0.3);
+  EXPECT_DOUBLE_EQ(maps(0, 1, 0, 1), 0.3);
+  EXPECT_DOUBLE_EQ(maps(0, 1, 0, 2), 0.4);
+  layer.attention = "softmax";
+  layer.weights = Array<double, 4>({1, 2, 4, 3});
+  EXPECT_TRUE(token_weights(probe, layer).empty());
+  layer.weights = {};
+  EXPECT_TRUE(token_weights(probe, layer).empty());
+}
+
+TEST(Analyses, NamesAndFilesThatAreWrongAreExplained) {
+  const auto message = [](auto&& body) -> std::string {
+    try {
+      body();
+    } catch (const Error& error) {
+      return std::string(error.what()) + " " + error.hint();
+    }
+    return "";
+  };
+  EXPECT_THAT(message([] { find("rank_colapse"); }), HasSubstr("did you mean 'rank_collapse'?"));
+  EXPECT_EQ(&find("rank-collapse"), &find("rank_collapse"));
+  Options options;
+  EXPECT_THAT(message([&] { analyze_file(find("spectrum"), "some.txt", options); }), HasSubstr("neither"));
+  EXPECT_THAT(message([&] { analyze_file(find("spectrum"), "nowhere.safetensors", options); }),
+              HasSubstr("nowhere.safetensors"));
+}
+
+// Every folder has what pages and lists show.
+TEST(Analyses, AreComplete) {
+  EXPECT_GE(all().size(), 7u);
+  for (const Analysis* each : all()) {
+    EXPECT_FALSE(each->title.empty()) << each->name;
+    EXPECT_FALSE(each->summary.empty()) << each->name;
+    EXPECT_THAT(each->bibtex, HasSubstr("@")) << each->name;
+    EXPECT_THAT(std::string(page_of(*each)), HasSubstr("# ")) << each->name;
+    EXPECT_TRUE(each->takes_files() || each->example) << each->name;
+  }
+}
+
+}  // namespace
+}  // namespace saddle::analysis

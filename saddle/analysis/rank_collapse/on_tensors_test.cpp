@@ -1,0 +1,132 @@
+// Rank collapse of files: stacks of the theory, masks, attention maps, tokens; and what it shows by itself.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "saddle/analysis/rank_collapse/rank_collapse.hpp"
+#include "saddle/base/error.hpp"
+#include "saddle/base/random.hpp"
+
+namespace saddle::analysis::rank_collapse {
+namespace {
+
+using testing::HasSubstr;
+using Json = nlohmann::json;
+
+Tensor gaussian(const Shape& shape, const char* name, double size = 1) {
+  Stream stream(4, name);
+  Tensor tensor(DType::f64, shape);
+  for (Index i = 0; i < tensor.size(); ++i) tensor.set(i, size * stream.normal());
+  return tensor;
+}
+
+// One head of width 3, W_V = I, five tokens.
+TensorFile stack_file() {
+  TensorFile file;
+  file.tensors.emplace("x", gaussian({2, 5, 3}, "x"));
+  file.tensors.emplace("w_q", gaussian({2, 1, 3, 3}, "q", 0.5));
+  file.tensors.emplace("w_k", gaussian({2, 1, 3, 3}, "k", 0.5));
+  Tensor identity(DType::f64, {2, 1, 3, 3});
+  for (Index l = 0; l < 2; ++l)
+    for (Index i = 0; i < 3; ++i) identity.set(l * 9 + i * 4, 1);
+  file.tensors.emplace("w_v", identity);
+  return file;
+}
+
+Result of(const TensorFile& file, std::map<std::string, std::string> given = {}) {
+  Options options(std::move(given));
+  return on_tensors(file, "some.safetensors", options);
+}
+
+TEST(RankCollapseFiles, AStackIsTheRecursionOfTheTheory) {
+  const TensorFile file = stack_file();
+  const Result result = of(file, {{"layers", "6"}, {"mask", "causal"}});
+  const Json split = Json::parse(result.json)["splits"][0];
+  ASSERT_EQ(split["layers"].size(), 7u);
+  Stack stack;
+  stack.w_q = to_double<4>(file.tensors.at("w_q").view());
+  stack.w_k = to_double<4>(file.tensors.at("w_k").view());
+  stack.w_v = to_double<4>(file.tensors.at("w_v").view());
+  stack.layers = 6;
+  const Array<double, 3> x = to_double<3>(file.tensors.at("x").view());
+  double mean = 0;
+  for (Index b = 0; b < 2; ++b) {
+    Matrix own({5, 3});
+    std::copy_n(x.data() + b * 15, 15, own.data());
+    mean += trace(stack, own, causal_mask(5)).measures[6].mu / 2;
+  }
+  EXPECT_NEAR(split["layers"][6]["mu"].get<double>(), mean, 1e-12);
+  EXPECT_EQ(split["centres"], 1);
+  EXPECT_LT(split["guaranteed_rate"].get<double>(), 1);
+  EXPECT_LT(split["measured_rate"].get<double>(), split["guaranteed_rate"].get<double>());
+  EXPECT_EQ(result.charts.back().title, "Oscillation and its bound");
+  // A norm: the theorem is silent, and so is the page.
+  EXPECT_EQ(of(file, {{"norm", "unit"}}).charts.size(), 3u);
+}
+
+TEST(RankCollapseFiles, AMaskAloneIsAGraph) {
+  TensorFile file;
+  Tensor mask(DType::f32, {4, 4});
+  for (Index i = 0; i < 4; ++i)
+    for (Index j = 0; j <= i; ++j) mask.set(i * 4 + j, 1);
+  file.tensors.emplace("mask", mask);
+  const Result result = of(file, {{"layers", "9"}});
+  const Json split = Json::parse(result.json)["splits"][0];
+  EXPECT_EQ(split["layers"].size(), 10u);
+  EXPECT_EQ(split["radius"], 1);
+  EXPECT_EQ(split["centres"], 1);
+  EXPECT_EQ(split["strongly_connected"], false);
+  EXPECT_EQ(result.maps.size(), 1u);
+  mask.set(0, 0);
+  file.tensors.at("mask") = mask;
+  EXPECT_THROW(of(file), DataError);
+}
+
+// Uniform attention makes all tokens one in one layer.
+TEST(RankCollapseFiles, AttentionMapsAlone) {
+  TensorFile file;
+  Tensor weights(DType::f64, {1, 1, 2, 4, 4});
+  for (Index i = 0; i < weights.size(); ++i) weights.set(i, 0.25);
+  file.tensors.emplace("weights", weights);
+  const Result result = of(file);
+  const Json layers = Json::parse(result.json)["splits"][0]["layers"];
+  EXPECT_NEAR(layers[0]["effective_rank"].get<double>(), 4, 1e-9);
+  EXPECT_NEAR(layers[1]["mu_relative"].get<double>(), 0, 1e-12);
+  EXPECT_THAT(result.findings.back(), HasSubstr("Only attention weights are given"));
+}
+
+TEST(RankCollapseFiles, SayWhatIsMissing) {
+  TensorFile file = stack_file();
+  file.tensors.erase("w_v");
+  try {
+    of(file);
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("lacks the tensor 'w_v'"));
+  }
+  EXPECT_THROW(of(stack_file(), {{"layers", "0"}}), InvalidArgument);
+  EXPECT_THROW(of(stack_file(), {{"norm", "batch"}}), InvalidArgument);
+  EXPECT_THROW(of(stack_file(), {{"mask", "round"}}), InvalidArgument);
+  EXPECT_THROW(of(stack_file(), {{"depth", "3"}}), InvalidArgument);
+}
+
+TEST(RankCollapseExample, ShowsTheCounterexampleAndMasks) {
+  Options options(std::map<std::string, std::string>{{"tokens", "16"}, {"layers", "4000"}});
+  const Json document = Json::parse(example(options).json);
+  // Nearly opposite tokens, sigma_2/sigma_1 = 0.069 at the limit; from another start they become one.
+  EXPECT_NEAR(document["counterexample"]["effective_rank"].get<double>(), 1.26, 0.01);
+  EXPECT_LT(document["counterexample"]["effective_rank_near"].get<double>(), 1.02);
+  EXPECT_NEAR(document["counterexample"]["second_token"][0].get<double>(), -0.137, 2e-3);
+  std::map<std::string, Json> masks;
+  for (const Json& each : document["masks"]) masks[each["mask"]] = each;
+  EXPECT_LT(masks["complete"]["layers_until_collapse"], masks["causal"]["layers_until_collapse"]);
+  EXPECT_LT(masks["causal"]["layers_until_collapse"], masks["uni_sliding"]["layers_until_collapse"]);
+  EXPECT_TRUE(masks["blocks"]["layers_until_collapse"].is_null());
+  EXPECT_EQ(masks["blocks"]["guaranteed_rate"], 1);
+  Options wrong(std::map<std::string, std::string>{{"tokens", "1"}});
+  EXPECT_THROW(example(wrong), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace saddle::analysis::rank_collapse

@@ -1,0 +1,186 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "saddle/analysis/rank_collapse/report_internal.hpp"
+#include "saddle/base/error.hpp"
+
+namespace saddle::analysis::rank_collapse {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double Measures::*fields[] = {&Measures::mu,           &Measures::mu_relative, &Measures::effective_rank,
+                                        &Measures::stable_rank,  &Measures::rank,        &Measures::sigma_min,
+                                        &Measures::cos_abs_mean, &Measures::cos_mean,    &Measures::oscillation};
+
+Index centres_of(const Graph& graph) { return std::count(graph.centre.begin(), graph.centre.end(), true); }
+
+Json json_of(const Course& course) {
+  Json layers = Json::array();
+  for (std::size_t t = 0; t < course.measures.size(); ++t) {
+    const Measures& m = course.measures[t];
+    layers.push_back({{"block", t},
+                      {"mu", m.mu},
+                      {"mu_relative", m.mu_relative},
+                      {"effective_rank", m.effective_rank},
+                      {"stable_rank", m.stable_rank},
+                      {"rank", m.rank},
+                      {"sigma_min", m.sigma_min},
+                      {"cos_abs_mean", m.cos_abs_mean},
+                      {"cos_mean", m.cos_mean},
+                      {"oscillation", m.oscillation}});
+  }
+  return {{"split", course.name},
+          {"layers", layers},
+          {"pure_attention", course.pure},
+          {"measured_rate", course.measured},
+          {"guaranteed_rate", course.guaranteed},
+          {"radius", course.graph.radius},
+          {"centres", centres_of(course.graph)},
+          {"quasi_strongly_connected", course.graph.quasi_strongly_connected},
+          {"strongly_connected", course.graph.strongly_connected}};
+}
+
+std::vector<std::string> row_of(const std::string& name, std::size_t t, const Measures& m) {
+  return {name,
+          std::to_string(t),
+          fmt::format("{:.4g}", m.mu),
+          fmt::format("{:.3g}", m.mu_relative),
+          fmt::format("{:.2f}", m.effective_rank),
+          fmt::format("{:.2f}", m.stable_rank),
+          fmt::format("{:.1f}", m.rank),
+          fmt::format("{:.2g}", m.sigma_min),
+          fmt::format("{:.3f}", m.cos_abs_mean)};
+}
+
+std::string rate_text(const Course& course) {
+  const std::string promise = course.guaranteed < 1
+                                  ? fmt::format("the theorem promises {:.6g} for attention alone", course.guaranteed)
+                                  : std::string("the theorem promises nothing here");
+  std::string text =
+      fmt::format("{}: mu/|X| changes by a factor of {:.3g} per block; {}", course.name, course.measured, promise);
+  if (course.pure.size() > 1)
+    text += fmt::format(", and attention alone with these weights would make it {:.3g}", measured_rate(course.pure));
+  return text + ".";
+}
+
+}  // namespace
+
+Course mean_course(const std::string& name, const std::vector<Trace>& traces,
+                   const std::vector<std::vector<double>>& pure) {
+  if (traces.empty()) throw InvalidArgument("rank_collapse: there are no samples to look at");
+  Course course;
+  course.name = name;
+  course.graph = traces.front().graph;
+  course.measures.resize(traces.front().measures.size());
+  course.guaranteed = course.measured = 0;
+  const double share = 1 / static_cast<double>(traces.size());
+  for (const Trace& trace : traces) {
+    for (std::size_t t = 0; t < course.measures.size(); ++t)
+      for (double Measures::*field : fields) {
+        const double value = trace.measures[t].*field;
+        course.measures[t].*field += share * (std::isnan(value) ? 1 : value);
+      }
+    course.measured += share * (std::isnan(trace.measured) ? 1 : trace.measured);
+    course.guaranteed += share * trace.guaranteed;
+  }
+  for (const auto& own : pure) {
+    course.pure.resize(own.size());
+    for (std::size_t t = 0; t < own.size(); ++t) course.pure[t] += own[t] / static_cast<double>(pure.size());
+  }
+  return course;
+}
+
+Matrix product(const Matrix& a, const Matrix& x) {
+  Matrix y({a.shape()[0], x.shape()[1]});
+  for (Index i = 0; i < a.shape()[0]; ++i)
+    for (Index j = 0; j < a.shape()[1]; ++j)
+      for (Index c = 0; c < x.shape()[1]; ++c) y(i, c) += a(i, j) * x(j, c);
+  return y;
+}
+
+std::vector<double> pure_attention(const Matrix& x, const std::vector<Matrix>& attention) {
+  std::vector<Matrix> tokens{x};
+  for (const Matrix& a : attention) tokens.push_back(product(a, tokens.back()));
+  std::vector<double> spread;
+  for (const Measures& m : measure(tokens)) spread.push_back(m.mu_relative);
+  return spread;
+}
+
+std::string graph_text(const Graph& graph) {
+  if (!graph.quasi_strongly_connected)
+    return "no token reaches all others: groups of tokens collapse separately, if at all";
+  const Index centres = centres_of(graph), N = static_cast<Index>(graph.centre.size());
+  return fmt::format(
+      "{} of {} tokens reach{} all others (centres), so it is quasi-strongly connected, with radius {}{}", centres, N,
+      centres == 1 ? "es" : "", graph.radius, graph.strongly_connected ? "; all reach all (strongly connected)" : "");
+}
+
+Result report(const std::string& name, const std::vector<Course>& courses) {
+  Result result;
+  result.about =
+      "How far the tokens of a sample lie from their mean, and how many directions they span, from the embedding (0) "
+      "to the last block; dashed is what attention alone would do with the same weights, and what the theorem "
+      "guarantees for it. Tokens that keep apart hold mu/|X| well above 0.1 and a mean |cosine| below about 0.5; a "
+      "falling line and a cosine near 1 mean that later blocks see tokens that hardly differ.";
+  Table table{"Blocks",
+              {"split", "after block", "mu", "mu/|X|", "effective rank", "stable rank", "rank",
+               "smallest singular value", "mean |cosine|"},
+              {}};
+  Table masks{"Mask as a graph, and rates per block",
+              {"split", "tokens", "centres", "radius", "quasi-strongly connected", "strongly connected", "self-loops",
+               "measured", "attention alone", "theorem"},
+              {}};
+  Chart spread{"Distance of tokens from their mean", "block", "mu / |X|", {}, true};
+  Chart ranks{"Effective rank of the tokens", "block", "effective rank", {}, false};
+  Chart cosines{"Mean |cosine| of pairs of tokens", "block", "|cosine|", {}, false};
+  Json splits = Json::array();
+  for (const Course& course : courses) {
+    Curve mu{course.name, {}}, rank{course.name, {}}, cosine{course.name, {}};
+    for (std::size_t t = 0; t < course.measures.size(); ++t) {
+      const Measures& m = course.measures[t];
+      const auto at = static_cast<double>(t);
+      mu.points.emplace_back(at, m.mu_relative);
+      rank.points.emplace_back(at, m.effective_rank);
+      cosine.points.emplace_back(at, m.cos_abs_mean);
+      table.rows.push_back(row_of(course.name, t, m));
+    }
+    spread.curves.push_back(std::move(mu));
+    ranks.curves.push_back(std::move(rank));
+    cosines.curves.push_back(std::move(cosine));
+    const auto yes = [](bool value) { return std::string(value ? "yes" : "no"); };
+    const Graph& graph = course.graph;
+    masks.rows.push_back({course.name, std::to_string(graph.centre.size()), std::to_string(centres_of(graph)),
+                          graph.radius < 0 ? "none" : std::to_string(graph.radius), yes(graph.quasi_strongly_connected),
+                          yes(graph.strongly_connected), yes(graph.self_loops), fmt::format("{:.4g}", course.measured),
+                          course.pure.size() > 1 ? fmt::format("{:.4g}", measured_rate(course.pure)) : "",
+                          course.guaranteed < 1 ? fmt::format("{:.8g}", course.guaranteed) : "nothing"});
+    splits.push_back(json_of(course));
+    if (&course == &courses.front())
+      result.findings.push_back("Mask, as the first sample shows it: " + graph_text(graph) + ".");
+    result.findings.push_back(rate_text(course));
+    result.figures.emplace_back(course.name + ": mu/|X| after the last block", course.measures.back().mu_relative);
+    result.figures.emplace_back(course.name + ": effective rank", course.measures.back().effective_rank);
+  }
+  // Of the last one: more dashed lines would hide each other.
+  const Course& last = courses.back();
+  Curve alone{last.name + ", attention alone", {}, true}, bound{last.name + ", theorem", {}, true};
+  for (std::size_t t = 0; t < last.pure.size(); ++t) alone.points.emplace_back(static_cast<double>(t), last.pure[t]);
+  for (std::size_t t = 0; t < last.measures.size(); ++t)
+    bound.points.emplace_back(static_cast<double>(t),
+                              last.measures.front().mu_relative * std::pow(last.guaranteed, static_cast<double>(t)));
+  // From rounding on, a falling line says nothing.
+  std::erase_if(alone.points, [](const auto& point) { return point.second < 1e-13; });
+  if (!alone.points.empty()) spread.curves.push_back(std::move(alone));
+  if (last.guaranteed < 1) spread.curves.push_back(std::move(bound));
+  result.tables = {std::move(masks), std::move(table)};
+  result.charts = {std::move(spread), std::move(ranks), std::move(cosines)};
+  result.json = Json{{"model", name}, {"splits", splits}}.dump();
+  return result;
+}
+
+}  // namespace saddle::analysis::rank_collapse

@@ -1,0 +1,88 @@
+#include "saddle/analysis/result.hpp"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "saddle/base/error.hpp"
+
+namespace saddle::analysis {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string refusal(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const InvalidArgument& error) {
+    return std::string(error.what()) + " " + error.hint();
+  }
+  return "";
+}
+
+TEST(Options, AreReadByKind) {
+  Options options({{"a", "x,y,"}, {"b", "0.5"}, {"c", "-3"}, {"d", "true"}});
+  EXPECT_EQ(options.text("a", ""), "x,y,");
+  EXPECT_THAT(options.list("a"), ElementsAre("x", "y", ""));
+  EXPECT_EQ(options.number("b", 1), 0.5);
+  EXPECT_EQ(options.integer("c", 1), -3);
+  EXPECT_TRUE(options.flag("d", false));
+  EXPECT_EQ(options.number("e", 7), 7);
+  EXPECT_TRUE(options.list("f").empty());
+  options.check();
+}
+
+TEST(Options, OfAnotherKindAreRefused) {
+  Options options({{"count", "2.5"}, {"share", "much"}, {"wide", "yes"}});
+  EXPECT_THAT(refusal([&] { options.integer("count", 0); }), HasSubstr("'count' takes a whole number, found '2.5'"));
+  EXPECT_THAT(refusal([&] { options.number("share", 0); }), HasSubstr("found 'much'"));
+  EXPECT_THAT(refusal([&] { options.flag("wide", false); }), HasSubstr("true or false"));
+}
+
+TEST(Options, NobodyKnowsAreRefused) {
+  Options options(std::map<std::string, std::string>{{"temprature", "1"}});
+  options.number("temperature", 1);
+  EXPECT_THAT(refusal([&] { options.check(); }), HasSubstr("did you mean 'temperature'?"));
+}
+
+Result made(double figure) {
+  Result result;
+  result.about = "about";
+  result.findings = {"found"};
+  result.tables.push_back({"T", {"layer"}, {{"0"}}});
+  result.charts.push_back({"C", "x", "y", {{"test", {{0, figure}}}}, true});
+  result.maps.push_back({"M", "a", "b", Array<double, 2>({1, 1}), true});
+  result.files = {{"graph.dot", "digraph"}};
+  result.json = "{\"n\":1}";
+  result.figures = {{"size", figure}};
+  return result;
+}
+
+TEST(Beside, PutsInputsTogether) {
+  const Result both = beside({{"runs/a", made(2)}, {"runs/b", made(3)}});
+  ASSERT_EQ(both.tables.size(), 2u);
+  EXPECT_THAT(both.tables[0].rows[1], ElementsAre("runs/b", "3", "1.50"));
+  EXPECT_THAT(both.tables[1].columns, ElementsAre("input", "layer"));
+  EXPECT_THAT(both.tables[1].rows, ElementsAre(ElementsAre("runs/a", "0"), ElementsAre("runs/b", "0")));
+  ASSERT_EQ(both.charts.size(), 1u);
+  EXPECT_TRUE(both.charts[0].logarithmic);
+  EXPECT_EQ(both.charts[0].curves[1].name, "runs/b: test");
+  EXPECT_THAT(both.findings, ElementsAre("runs/a: found", "runs/b: found"));
+  EXPECT_EQ(both.maps[1].title, "runs/b: M");
+  EXPECT_EQ(both.files[1].first, "runs_b_graph.dot");
+  EXPECT_EQ(nlohmann::json::parse(both.json)["inputs"][1]["result"]["n"], 1);
+  EXPECT_EQ(beside({{"runs/a", made(2)}}).findings, made(2).findings);
+  EXPECT_THROW(beside({}), InvalidArgument);
+}
+
+// A result that lacks a figure leaves its place empty.
+TEST(Beside, FiguresMayBeMissing) {
+  Result other = made(3);
+  other.figures.clear();
+  EXPECT_THAT(beside({{"a", made(0)}, {"b", other}}).tables[0].rows,
+              ElementsAre(ElementsAre("a", "0", ""), ElementsAre("b", "", "")));
+}
+
+}  // namespace
+}  // namespace saddle::analysis

@@ -1,0 +1,185 @@
+// saddle analyze and saddle prune as programs: every analysis on trained models, pages, wrong input, smaller models.
+#include <gmock/gmock.h>
+
+#include "process.hpp"
+
+namespace saddle::e2e {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+class Analyze : public CommandLine {
+ protected:
+  void says(const std::string& line, int code, const std::string& text) const {
+    const Result wrong = sh(line);
+    EXPECT_EQ(wrong.code, code) << line << "\n" << wrong.err;
+    EXPECT_THAT(wrong.err, HasSubstr(text)) << line;
+  }
+  std::string file(const std::string& name) const { return read_file(folder / "work" / name); }
+  // Everything in it, with at least one picture, and nothing from elsewhere.
+  void is_page(const std::string& name) const {
+    const std::string page = file(name);
+    EXPECT_THAT(page, HasSubstr("<svg")) << name;
+    EXPECT_THAT(page, HasSubstr("</html>")) << name;
+    EXPECT_THAT(page, Not(HasSubstr("src=\"http"))) << name;
+    EXPECT_THAT(page, Not(HasSubstr(">nan<"))) << name;
+  }
+};
+
+class AnalyzeModels : public Analyze {
+ protected:
+  void SetUp() override {
+    Analyze::SetUp();
+    if (!has_training()) GTEST_SKIP() << "this build has no saddle-torch: configure with -DSADDLE_TORCH=ON";
+  }
+  void train(const std::string& rest) const {
+    const Result result =
+        sh("saddle train --data examples/data/waves --set model.width=16 --set model.heads=4 "
+           "--epochs 2 --threads 1 " +
+           rest);
+    ASSERT_EQ(result.code, 0) << result.err;
+  }
+};
+
+TEST_F(Analyze, RecordedCasesAreFilesToo) {
+  for (const auto& [analysis, golden] :
+       {std::pair{"rank_collapse", "rank-collapse"}, {"attention_paths", "attention-paths"}}) {
+    const fs::path cases = fs::path(SADDLE_SOURCE_DIR) / "tests/golden" / golden;
+    if (!fs::exists(cases)) continue;
+    const std::string first = fs::directory_iterator(cases)->path().string();
+    const auto document = json(std::string("saddle analyze ") + analysis + " " + first + " --json --html page.html");
+    EXPECT_EQ(document["analysis"], analysis);
+    is_page("page.html");
+  }
+}
+
+TEST_F(Analyze, TheCounterexampleKeepsItsRank) {
+  const auto document =
+      json("saddle analyze rank_collapse --example --set beta=1 --set layers=4000 --json --html page.html");
+  const auto& found = document["result"]["counterexample"];
+  EXPECT_NEAR(found["second_token"][0].get<double>(), -0.137, 2e-3);
+  EXPECT_GT(found["effective_rank"].get<double>(), 1.2 * found["effective_rank_near"].get<double>());
+  is_page("page.html");
+}
+
+TEST_F(Analyze, WrongInputIsExplained) {
+  says("saddle analyze rank_colapse", 2, "did you mean 'rank_collapse'");
+  says("saddle analyze spectrum nowhere.safetensors", 1, "nowhere.safetensors");
+  says("saddle analyze spectrum examples/sine.csv", 2, "looks into trained models and into tensors");
+  says("saddle analyze rank_collapse --example --set gamma=1", 2, "unknown option 'gamma'");
+  says("saddle analyze spectrum --example", 4, "has no example");
+  says("saddle analyze rank_collapse --example --set beta", 2, "expected name=value");
+}
+
+TEST_F(AnalyzeModels, EveryAnalysisOnATrainedModel) {
+  train("--attention softmax --attention softmax+bn+sh --set model.depth=2 --out mixed");
+  for (const std::string name : {"head_redundancy", "spectrum", "rank_collapse", "attention_paths"}) {
+    const auto document = json("saddle analyze " + name + " mixed --json --html " + name + ".html");
+    EXPECT_FALSE(document["figures"].empty()) << name;
+    EXPECT_FALSE(document["result"].is_null()) << name;
+    EXPECT_THAT(document["about"].get<std::string>(), HasSubstr(". ")) << name;
+    is_page(name + ".html");
+    // A file of its checkpoints knows the run; elsewhere the data must be given.
+    EXPECT_EQ(json("saddle analyze " + name + " mixed/checkpoints/best.safetensors --json")["figures"],
+              document["figures"])
+        << name;
+  }
+  sh("cp mixed/checkpoints/best.safetensors bare.safetensors");
+  says("saddle analyze spectrum bare.safetensors", 2, "does not say what it was trained on");
+  EXPECT_EQ(json("saddle analyze spectrum bare.safetensors --data examples/data/waves --json")["figures"],
+            json("saddle analyze spectrum mixed --json")["figures"]);
+  says("saddle analyze energy mixed", 4, "no spiking layer");
+  says("saddle analyze spectrum mixed --set split=all", 2, "not probed on the split 'all'");
+  says("saddle analyze spectrum mixed --samples 0", 2, "--samples must be from 1");
+  says("saddle analyze spectrum mixed --data listops", 2, "other inputs");
+}
+
+TEST_F(AnalyzeModels, BesideEachOther) {
+  train("--attention softmax --out one");
+  train("--attention softmax+bn+sh --out two");
+  const Result both = sh("saddle analyze head_redundancy one two --html both.html");
+  ASSERT_EQ(both.code, 0) << both.err;
+  EXPECT_THAT(both.out, HasSubstr("of the first"));
+  is_page("both.html");
+  const auto document = json("saddle analyze head_redundancy one two --json");
+  ASSERT_EQ(document["result"]["inputs"].size(), 2u);
+  EXPECT_EQ(document["result"]["inputs"][1]["result"]["splits"].size(), 2u);
+}
+
+TEST_F(AnalyzeModels, LayersWithoutWeightsAreNamed) {
+  train("--attention softmax --last cat --set model.depth=2 --out mixed");
+  EXPECT_THAT(sh("saddle analyze spectrum mixed").out, HasSubstr("Layer 1 (cat) has no matrix of weights"));
+  EXPECT_EQ(json("saddle analyze attention_paths mixed --json")["result"]["scores"].size(), 4u);
+  train("--attention cat --out cat");
+  says("saddle analyze spectrum cat", 4, "no layer with a matrix of weights");
+  says("saddle analyze attention_paths cat", 4, "no layer of the model has weights between tokens");
+  says("saddle prune cat --keep 2", 4, "no layer of this model can lose heads");
+}
+
+TEST_F(AnalyzeModels, EnergyOfSpikes) {
+  train("--attention \"spiking(steps=2)\" --out spikes");
+  const auto document = json("saddle analyze energy spikes --json --html page.html");
+  double sum = 0;
+  for (const auto& layer : document["result"]["layers"]) {
+    EXPECT_LE(layer["firing_rate"].get<double>(), 1);
+    sum += layer["picojoules"].get<double>();
+  }
+  EXPECT_NEAR(document["result"]["total"]["picojoules"].get<double>(), sum, 1e-6 * sum);
+  EXPECT_GT(sum, 0);
+  is_page("page.html");
+}
+
+TEST_F(AnalyzeModels, PrunedModelsAreModels) {
+  train("--attention softmax+bn+sh --attention softmax --set model.depth=2 --out whole");
+  for (const std::string by : {"theory", "magnitude", "redundancy", "random"}) {
+    const auto pruned =
+        json("saddle prune whole --by " + by + " --keep 4 --test --out " + by + " --html " + by + ".html --json");
+    EXPECT_EQ(pruned["after"]["heads"], 4) << by;
+    EXPECT_LT(pruned["after"]["parameters"], pruned["before"]["parameters"]) << by;
+    EXPECT_EQ(json("saddle eval " + by + " --json")["accuracy"], pruned["after"]["test"]["accuracy"]) << by;
+    EXPECT_EQ(sh("saddle predict " + by + " examples/data/waves/waves_TEST.ts --out p.csv").code, 0) << by;
+    is_page(by + ".html");
+    // Every layer keeps one, and what is left can be looked into and pruned again.
+    EXPECT_EQ(json("saddle analyze head_redundancy " + by + " --json")["result"]["splits"].size(), 2u) << by;
+    EXPECT_EQ(json("saddle prune " + by + " --by magnitude --keep 2 --json")["after"]["heads"], 2) << by;
+  }
+  // A file alone, by the checkpoint of the run.
+  ASSERT_EQ(sh("saddle prune whole/checkpoints/best.safetensors --per-layer --keep 50% --out small.safetensors").code,
+            0);
+  EXPECT_EQ(sh("saddle eval small.safetensors --data examples/data/waves").code, 0);
+}
+
+TEST_F(AnalyzeModels, CurvesOfSeveralRuns) {
+  train("--seed 1 --out a");
+  train("--seed 2 --out b");
+  const auto curve = json("saddle prune a b --curve --draws 2 --json --html page.html");
+  ASSERT_EQ(curve["scores"].size(), 4u);
+  for (const auto& score : curve["scores"]) {
+    // All begin with the whole models.
+    EXPECT_EQ(score["points"][0]["validation"]["mean"], curve["scores"][0]["points"][0]["validation"]["mean"]);
+    EXPECT_EQ(score["points"][0]["validation"]["accuracies"].size(), 2u);
+  }
+  EXPECT_EQ(json("saddle prune a b --curve --draws 2 --json")["scores"], curve["scores"]);
+  is_page("page.html");
+}
+
+TEST_F(AnalyzeModels, WrongPruningIsExplained) {
+  train("--out run");
+  says("saddle prune run", 2, "nothing says how many heads stay");
+  says("saddle prune run --keep 3 --remove 1", 2, "both say how many");
+  says("saddle prune run --keep many", 2, "takes a number of heads or a share");
+  says("saddle prune run --keep 0", 2, "at least");
+  says("saddle prune run --keep 99", 2, "cannot be kept");
+  says("saddle prune run --keep 2 --by luck", 2, "unknown score 'luck'");
+  says("saddle prune run --keep 2 --set temprature=1", 2, "did you mean 'temperature'");
+  says("saddle prune nowhere --keep 2", 1, "nowhere");
+  says("saddle prune run --curve --out x", 2, "writes no model");
+  ASSERT_EQ(sh("saddle prune run --keep 4 --out small").code, 0);
+  says("saddle prune run --keep 4 --out small", 2, "exists already");
+  EXPECT_EQ(sh("saddle prune run --keep 4 --out small --force").code, 0);
+}
+
+}  // namespace
+}  // namespace saddle::e2e

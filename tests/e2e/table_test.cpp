@@ -1,0 +1,152 @@
+// saddle train, eval, predict and compare on tables that a model sees as a whole.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "process.hpp"
+
+namespace saddle::e2e {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class Tables : public CommandLine {
+ protected:
+  void SetUp() override {
+    CommandLine::SetUp();
+    if (!has_training()) GTEST_SKIP() << "this build has no saddle-torch: configure with -DSADDLE_TORCH=ON";
+  }
+  static std::string train(const std::string& rest) {
+    return "saddle train --model npt --set model.width=8 --set model.heads=2 --set model.depth=2 --threads 1 " + rest;
+  }
+  std::string file(const std::string& name) const { return read_file(folder / "work" / name); }
+  void write(const std::string& name, const std::string& text) const {
+    fs::create_directories((folder / "work" / name).parent_path());
+    write_file(folder / "work" / name, text);
+  }
+  nlohmann::json result(const std::string& run) const { return nlohmann::json::parse(file(run + "/result.json")); }
+  // y = 3 a - b, blank separated, with two splits.
+  void write_fixed(const std::string& name) const {
+    std::ostringstream rows;
+    for (int i = 0; i < 40; ++i) rows << i % 7 << "  " << i % 5 << ' ' << 3 * (i % 7) - i % 5 << ".5\n";
+    write(name + "/data.txt", rows.str());
+    write(name + "/test_splits.txt", "0 1 2 3 4 5\n34 35 36 37 38 39\n");
+  }
+};
+
+TEST_F(Tables, AreLearnedPredictedAndFilledIn) {
+  const Result trained = sh(train("--data examples/data/flowers.csv --lr 0.01 --steps 120 --out run"));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr("test accuracy"));
+  EXPECT_THAT(trained.err, HasSubstr("4 values of its features are missing"));
+  EXPECT_GT(result("run")["test"]["accuracy"].get<double>(), result("run")["test"]["floor"].get<double>() + 0.2);
+  const auto eval = json("saddle eval run --json");
+  EXPECT_EQ(eval["accuracy"], result("run")["test"]["accuracy"]);
+  EXPECT_NEAR(eval["loss"].get<double>(), result("run")["test"]["loss"].get<double>(), 1e-5);
+
+  // Columns in another order, one that is not known, no target, a colour that no training row has.
+  write("new.csv", "height,colour,note,petal width,petal length\n10,violet,a,0.6,2.5\n15,green,b,,3.6\n");
+  const Result predicted = sh("saddle predict run new.csv");
+  ASSERT_EQ(predicted.code, 0) << predicted.err;
+  EXPECT_THAT(predicted.out, HasSubstr("sample,label,predicted,p(bell),p(cup),p(star)\n0,,"));
+  EXPECT_THAT(predicted.err, HasSubstr("'green' in column 'colour'"));
+  const auto document = json("saddle predict run new.csv --json");
+  EXPECT_EQ(document["target"], "kind");
+  ASSERT_EQ(document["samples"].size(), 2U);
+  double sum = 0;
+  for (const auto& p : document["samples"][1]["probabilities"]) sum += p.get<double>();
+  EXPECT_NEAR(sum, 1, 1e-6);
+
+  const auto cells = json("saddle predict run examples/data/flowers.csv --impute --json")["cells"];
+  ASSERT_EQ(cells.size(), 4U);
+  EXPECT_EQ(cells[0]["column"], "petal width");
+  EXPECT_EQ(cells[2]["column"], "colour");
+  const Result filled = sh("saddle predict run examples/data/flowers.csv --impute --out filled.csv");
+  EXPECT_THAT(filled.out, HasSubstr("filled.csv: 4 cells filled in"));
+  EXPECT_EQ(file("filled.csv").find('?'), std::string::npos);
+  EXPECT_THAT(file("filled.csv"), HasSubstr("2.8," + cells[0]["value"].get<std::string>() + ",8,violet,bell\n"));
+}
+
+TEST_F(Tables, InterruptedAndResumedGiveTheSameBits) {
+  const std::string what = train("--data examples/data/flowers.csv --steps 400 --evaluate-steps 50 ");
+  ASSERT_EQ(sh(what + "--out whole").code, 0);
+  const Result cut =
+      sh(what +
+         "--out cut & process=$!; for i in $(seq 1500); do [ -s cut/metrics.jsonl ] && break; sleep 0.02; done; "
+         "kill -INT $process; wait $process");
+  if (cut.code != 0) {
+    ASSERT_EQ(cut.code, 130) << cut.err;
+    EXPECT_FALSE(fs::exists(folder / "work/cut/result.json"));
+  }
+  const Result resumed = sh("saddle train --resume --out cut");
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(file("cut/checkpoints/best.safetensors"), file("whole/checkpoints/best.safetensors"));
+  EXPECT_EQ(file("cut/predictions.csv"), file("whole/predictions.csv"));
+}
+
+TEST_F(Tables, SplitsGiveAMeanAndStayWhenTheyAreDone) {
+  write_fixed("set");
+  const std::string what = train("--data set --steps 30 --out splits --splits 2 ");
+  const auto first = json(what + "--json");
+  EXPECT_EQ(first["measure"], "rmse");
+  const double a = result("splits/split-0")["test"]["rmse"], b = result("splits/split-1")["test"]["rmse"];
+  EXPECT_NE(a, b);
+  EXPECT_NEAR(first["mean"].get<double>(), (a + b) / 2, 1e-9);
+  EXPECT_NEAR(first["deviation"].get<double>(), std::abs(a - b) / std::sqrt(2.0), 1e-9);
+  EXPECT_EQ(result("splits/split-1")["data"]["split"], "fixed split 1");
+  EXPECT_EQ(json(what + "--json"), first);
+  EXPECT_THAT(sh(train("--data set --steps 30 --out more --splits 3")).err, HasSubstr("has 2"));
+  // A file is cut into parts.
+  const auto parts =
+      json(train("--data examples/data/flowers.csv --test-share 0.5 --steps 5 --out p --splits 2 --json"));
+  EXPECT_EQ(parts["measure"], "accuracy");
+  EXPECT_EQ(result("p/split-1")["data"]["split"], "45 of 90 rows held out, part 1 of 2");
+}
+
+TEST_F(Tables, AttentionsAreComparedByTheErrorOfNumbers) {
+  write_fixed("set");
+  const auto document = json(
+      "saddle compare --attention softmax --attention 'linear(elu1)' --data set --seeds 0,1 --out c --json -- "
+      "--model npt --set model.width=8 --set model.heads=2 --set model.depth=2 --steps 10");
+  const auto& group = document["results"][0];
+  EXPECT_EQ(group["score"], "rmse");
+  EXPECT_EQ(group["attentions"].size(), 2U);
+  EXPECT_EQ(group["attentions"][1]["difference"]["n"], 2);
+  EXPECT_THAT(sh("saddle compare c").out, HasSubstr("RMSE"));
+}
+
+TEST_F(Tables, WrongInputIsExplained) {
+  const auto says = [&](const std::string& line, int code, const std::string& text) {
+    const Result wrong = sh(line);
+    EXPECT_EQ(wrong.code, code) << line << "\n" << wrong.err;
+    EXPECT_THAT(wrong.err, HasSubstr(text)) << line;
+  };
+  write("empty.csv", "");
+  write("header.csv", "a,b,y\n");
+  write("ragged.csv", "a,y\n1,2\n3\n");
+  std::string words = "a,y\n";
+  for (int i = 0; i < 40; ++i) words += (i == 20 ? "tall" : std::to_string(i)) + std::string(",") + "1.5\n";
+  write("words.csv", words);
+  says(train("--data empty.csv --out x"), 3, "empty");
+  says(train("--data header.csv --out x"), 3, "no records");
+  says(train("--data ragged.csv --out x"), 3, "ragged.csv:3");
+  says(train("--data words.csv --out x"), 3, "words.csv:22:1");
+  says(train("--data examples/data/flowers.csv --target knd --out x"), 2, "'knd'");
+  says(train("--data examples/data/flowers.csv --predict numbers --out x"), 3, "no numbers");
+  says(train("--data examples/data/flowers.csv --mask-features 1.5 --out x"), 2, "mask_features");
+  says(train("--data examples/data/waves --out x"), 2, "no table");
+  says(train("--data examples/data/flowers.csv --workers 2 --out x"), 4, "one process");
+  ASSERT_EQ(sh(train("--data examples/data/flowers.csv --mask-features 0 --steps 2 --out run")).code, 0);
+  write("few.csv", "colour,height\nred,3\n");
+  says("saddle predict run few.csv", 3, "the column 'petal length' of the training rows is missing");
+  write("text.csv", "petal length,petal width,height,colour\n1,wide,3,red\n");
+  says("saddle predict run text.csv", 3, "text.csv:2:3");
+  says("saddle predict run examples/data/flowers.csv --impute", 2, "trained without hiding features");
+  write("blank.csv", "petal length,petal width,height,colour,kind\n1,2,3,red,\n");
+  says("saddle eval run --data blank.csv", 2, "no row of blank.csv has a value of 'kind'");
+}
+
+}  // namespace
+}  // namespace saddle::e2e
