@@ -10,6 +10,11 @@ namespace saddle::cli {
 // One page of HTML that needs nothing else: sentences, curves, maps, tables.
 std::string analysis_page(const analysis::Analysis& analysis, const std::string& input, const analysis::Result& result);
 
+// Pieces of such pages: all up to the findings, and a table under its title.
+std::string page_begin(const std::string& title, const std::string& input, const std::string& about,
+                       const std::vector<std::string>& findings);
+std::string table_html(const analysis::Table& table);
+
 // The folder of a run, or weights that say which model they belong to.
 bool is_model(const std::string& input);
 // A file that is no model, unpacked first if it is gzip.

@@ -140,18 +140,6 @@ std::string network_html(const analysis::Network& network) {
   return html;
 }
 
-std::string table_html(const analysis::Table& table) {
-  std::string html = "<table><thead><tr>";
-  for (const std::string& column : table.columns) html += "<th>" + escaped(column) + "</th>";
-  html += "</tr></thead><tbody>";
-  for (const auto& row : table.rows) {
-    html += "<tr>";
-    for (const std::string& field : row) html += "<td>" + escaped(field) + "</td>";
-    html += "</tr>";
-  }
-  return html + "</tbody></table>\n";
-}
-
 constexpr const char* style = R"(
 :root { color-scheme: light dark; --line: #8886; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 900px; margin: 2em auto; padding: 0 1em; }
@@ -168,19 +156,35 @@ svg { max-width: 100%; height: auto; }
 
 }  // namespace
 
-std::string analysis_page(const analysis::Analysis& analysis, const std::string& input,
-                          const analysis::Result& result) {
+std::string page_begin(const std::string& title, const std::string& input, const std::string& about,
+                       const std::vector<std::string>& findings) {
   std::string html =
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
       "content=\"width=device-width, initial-scale=1\"><title>" +
-      escaped(analysis.title) + "</title><style>" + style + "</style></head><body>\n";
-  html += "<h1>" + escaped(analysis.title) + "</h1>\n<p class=\"input\">" + escaped(input) + "</p>\n<p>" +
-          escaped(result.about) + "</p>\n";
-  if (!result.findings.empty()) {
-    html += "<h2>Found here</h2>\n<ul>";
-    for (const std::string& finding : result.findings) html += "<li>" + escaped(finding) + "</li>";
-    html += "</ul>\n";
+      escaped(title) + "</title><style>" + style + "</style></head><body>\n";
+  html +=
+      "<h1>" + escaped(title) + "</h1>\n<p class=\"input\">" + escaped(input) + "</p>\n<p>" + escaped(about) + "</p>\n";
+  if (findings.empty()) return html;
+  html += "<h2>Found here</h2>\n<ul>";
+  for (const std::string& finding : findings) html += "<li>" + escaped(finding) + "</li>";
+  return html + "</ul>\n";
+}
+
+std::string table_html(const analysis::Table& table) {
+  std::string html = "<h2>" + escaped(table.title) + "</h2>\n<table><thead><tr>";
+  for (const std::string& column : table.columns) html += "<th>" + escaped(column) + "</th>";
+  html += "</tr></thead><tbody>";
+  for (const auto& row : table.rows) {
+    html += "<tr>";
+    for (const std::string& field : row) html += "<td>" + escaped(field) + "</td>";
+    html += "</tr>";
   }
+  return html + "</tbody></table>\n";
+}
+
+std::string analysis_page(const analysis::Analysis& analysis, const std::string& input,
+                          const analysis::Result& result) {
+  std::string html = page_begin(analysis.title, input, result.about, result.findings);
   for (const analysis::Network& network : result.networks) html += network_html(network);
   for (const analysis::Chart& chart : result.charts)
     html += "<h2>" + escaped(chart.title) + "</h2>\n" + chart_svg(chart) + "\n";
@@ -188,8 +192,7 @@ std::string analysis_page(const analysis::Analysis& analysis, const std::string&
   for (const analysis::Map& map : result.maps)
     html += "<figure><figcaption>" + escaped(map.title) + "</figcaption>" + map_html(map) + "</figure>\n";
   if (!result.maps.empty()) html += "</div>\n";
-  for (const analysis::Table& table : result.tables)
-    html += "<h2>" + escaped(table.title) + "</h2>\n" + table_html(table);
+  for (const analysis::Table& table : result.tables) html += table_html(table);
   return html + "</body></html>\n";
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -65,10 +67,60 @@ void write_report(const std::string& file, bool asked, const std::vector<report:
   if (!context.quiet) print_message(fmt::format("report: {}\n", file));
 }
 
+// Is there a result, but no score on a test split?
+bool is_unscored(const fs::path& run) {
+  std::ifstream in(run / "result.json");
+  const Json result = Json::parse(in, nullptr, false);
+  return result.is_object() && !result.contains("test");
+}
+
+struct ScoredRuns {
+  std::vector<report::Run> runs;
+  std::vector<std::string> notes;
+};
+
+// The runs in the folders. Those without a test score are left out, with a note.
+ScoredRuns read_scored(const std::vector<std::string>& folders) {
+  ScoredRuns found;
+  std::vector<std::string> each;
+  std::map<fs::path, std::string> names;
+  for (const std::string& text : folders) {
+    if (!fs::is_directory(text)) {
+      each.push_back(text);
+      continue;
+    }
+    const fs::path root = fs::canonical(text);
+    const auto take = [&](const fs::path& folder) {
+      if (!fs::exists(folder / "result.json") && !fs::exists(folder / "metrics.jsonl")) return false;
+      const std::string name = folder.lexically_relative(root.parent_path()).string();
+      if (is_unscored(folder)) {
+        found.notes.push_back(fmt::format("{} has no test score and is left out", name));
+      } else {
+        each.push_back(folder.string());
+        names.try_emplace(folder, name);
+      }
+      return true;
+    };
+    if (take(root)) continue;
+    const auto lenient = fs::directory_options::skip_permission_denied;
+    for (auto at = fs::recursive_directory_iterator(root, lenient); at != fs::recursive_directory_iterator(); ++at)
+      if (at->is_directory() && !at->is_symlink() && take(at->path())) at.disable_recursion_pending();
+  }
+  if (found.notes.empty()) return {report::read_runs(folders), {}};
+  if (each.empty())
+    throw InvalidArgument("no run has a test score: there is nothing to compare", "train on data with a test split");
+  found.runs = report::read_runs(each);
+  for (report::Run& run : found.runs)
+    if (const auto name = names.find(run.folder); name != names.end()) run.name = name->second;
+  return found;
+}
+
 // Tables, files and the report of finished runs.
-CompareResult conclude(const std::vector<report::Run>& runs, const std::vector<std::string>& order,
-                       const CompareOptions& options, const Json& cells, const Context& context) {
-  const CompareResult result = compare_runs(runs, order, options.baseline, posthoc_of(options), options.alpha);
+CompareResult conclude(const ScoredRuns& scored, const std::vector<std::string>& order, const CompareOptions& options,
+                       const Json& cells, const Context& context) {
+  const std::vector<report::Run>& runs = scored.runs;
+  CompareResult result = compare_runs(runs, order, options.baseline, posthoc_of(options), options.alpha);
+  result.notes.insert(result.notes.begin(), scored.notes.begin(), scored.notes.end());
   if (context.json) {
     Json document = compare_json(result);
     if (!cells.is_null()) document["cells"] = cells;
@@ -96,7 +148,7 @@ int collect(const CompareOptions& options, const Context& context) {
     throw InvalidArgument("there is nothing to compare",
                           "give --attention, --data and --out to train, or folders of runs that exist");
   check_output_files(options);
-  conclude(report::read_runs(options.words), {}, options, nullptr, context);
+  conclude(read_scored(options.words), {}, options, nullptr, context);
   return Exit::ok;
 }
 
@@ -119,7 +171,7 @@ Json cells_json(const Plan& plan, const TrainResult& trained) {
 // The runs of the finished cells, named from the folder of the comparison, and their labels in the order of
 // --attention.
 struct FinishedCells {
-  std::vector<report::Run> runs;
+  ScoredRuns scored;
   std::vector<std::string> labels;
 };
 
@@ -129,14 +181,14 @@ FinishedCells read_finished(const Plan& plan, const std::vector<std::string>& at
   for (const Cell& cell : plan.cells)
     if (cell.finished()) folders.push_back(cell.folder.string());
   if (folders.empty()) return finished;
-  finished.runs = report::read_runs(folders);
+  finished.scored = read_scored(folders);
   const fs::path root = fs::canonical(plan.folder);
-  for (report::Run& run : finished.runs) run.name = run.folder.lexically_relative(root).string();
+  for (report::Run& run : finished.scored.runs) run.name = run.folder.lexically_relative(root).string();
   for (const std::string& attention : attentions)
     for (const Cell& cell : plan.cells) {
       if (cell.attention != attention || !cell.finished()) continue;
       const fs::path folder = fs::canonical(cell.folder);
-      for (const report::Run& run : finished.runs)
+      for (const report::Run& run : finished.scored.runs)
         if (run.folder == folder) finished.labels.push_back(run.label);
     }
   return finished;
@@ -170,8 +222,8 @@ int train(const CompareOptions& options, const Context& context) {
     return 128 + trained.signal;
   }
   const FinishedCells finished = read_finished(plan, options.attention);
-  if (!finished.runs.empty())
-    conclude(finished.runs, finished.labels, options, cells_json(plan, trained), context);
+  if (!finished.scored.runs.empty())
+    conclude(finished.scored, finished.labels, options, cells_json(plan, trained), context);
   else if (context.json)
     print_json("saddle.compare/1", {{"results", Json::array()}, {"cells", cells_json(plan, trained)}});
   if (open.empty()) return Exit::ok;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -24,7 +25,15 @@ constexpr std::size_t accuracy = 0, rmse = 2;
 struct Entry {
   const report::Run* run;
   Json result, options;
+  std::string split;  // of a table, in words
 };
+
+std::string split_of(const report::Run& run) {
+  std::ifstream in(run.folder / "result.json");
+  const Json document = Json::parse(in, nullptr, false);
+  const Json::json_pointer place("/data/split");
+  return document.contains(place) && document[place].is_string() ? document[place].get<std::string>() : "";
+}
 
 std::optional<double> value_of(const Json& result, const Figure& figure) {
   const Json* at = &result;
@@ -119,6 +128,7 @@ void note_differences(const std::vector<const Entry*>& entries, const std::strin
   differ("precision", [](const Entry& entry) { return entry.run->precision; });
   differ(
       "threads", [&](const Entry& entry) { return text_of(entry.result, "threads"); }, "; rates are not comparable");
+  differ("the split", [](const Entry& entry) { return entry.split; });
   for (const char* split : {"train", "test"})
     differ(fmt::format("{} samples", split),
            [&](const Entry& entry) { return text_of(entry.result.value("samples", Json::object()), split); });
@@ -186,7 +196,7 @@ CompareResult compare_runs(const std::vector<report::Run>& runs, const std::vect
   std::vector<Entry> entries;
   for (const report::Run& run : runs) {
     if (run.finished)
-      entries.push_back({&run, Json::parse(run.result), Json::parse(run.options)});
+      entries.push_back({&run, Json::parse(run.result), Json::parse(run.options), split_of(run)});
     else
       result.notes.push_back(fmt::format("{} is not finished and left out", run.name));
   }

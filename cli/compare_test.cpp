@@ -390,6 +390,37 @@ TEST_F(CompareCommand, DifferencesBetweenRunsAreNoted) {
                                          HasSubstr("differ in width of the model: 16, 99")));
 }
 
+TEST_F(CompareCommand, RunsOnOtherSplitsAreNoOtherSeeds) {
+  ASSERT_EQ(compare(two + "--seeds 0,1").code, 0);
+  for (const std::string seed : {"0", "1"})
+    for (const char* attention : {"softmax", "softmax+bn"}) {
+      const fs::path file = folder / "runs/waves" / attention / seed / "result.json";
+      json result = json::parse(read(file));
+      result["data"]["split"] = "fixed split " + seed;
+      write(file, result.dump());
+    }
+  EXPECT_THAT(compare("runs").out, HasSubstr("differ in the split: fixed split 0, fixed split 1"));
+}
+
+TEST_F(CompareCommand, RunsWithoutATestScoreAreLeftOut) {
+  ASSERT_EQ(compare(two + "--seeds 0,1").code, 0);
+  const auto forget = [&](const std::string& run) {
+    json result = json::parse(read(folder / run / "result.json"));
+    result.erase("test");
+    write(folder / run / "result.json", result.dump());
+  };
+  forget("runs/waves/softmax/1");
+  const json found = document("runs");
+  EXPECT_EQ(found["results"][0]["attentions"][0]["accuracy"]["n"], 1);
+  EXPECT_THAT(found["notes"].dump(), HasSubstr("softmax/1 has no test score and is left out"));
+  const Result page = compare("runs --html page.html");
+  EXPECT_EQ(page.code, 0) << page.err;
+  for (const char* run : {"softmax/0", "softmax+bn/0", "softmax+bn/1"}) forget(std::string("runs/waves/") + run);
+  const Result nothing = compare("runs");
+  EXPECT_EQ(nothing.code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("no run has a test score"));
+}
+
 TEST_F(CompareCommand, NamesFromFilesDoNotReachTheTerminal) {
   ASSERT_EQ(compare(two + "--seeds 0").code, 0);
   const fs::path file = folder / "runs/waves/softmax/0/result.json";

@@ -28,7 +28,7 @@ Command prune_command() {
        {"-o,--out", "PLACE", "where the smaller model goes: a folder like that of a run, or a .safetensors file",
         &a->out},
        {"--force", "", "replace what is there", &a->force},
-       {"--rescale", "", "multiply what a layer adds by sqrt(heads before / heads left)", &a->rescale},
+       {"--rescale", "", "multiply what its heads add by sqrt(heads before / heads left)", &a->rescale},
        {"--curve", "", "accuracy against the number of heads that stay, for each score; writes no model", &a->curve},
        {"--draws", "COUNT", "of random orders for --curve; default 5", &a->draws},
        {"--set", "NAME=VALUE",

@@ -28,6 +28,7 @@ target_link_libraries(saddle_test_pch PRIVATE saddle_testing)
 saddle_precompile(saddle_test_pch <gmock/gmock.h> <gtest/gtest.h> <rapidcheck.h> <rapidcheck/gtest.h>)
 
 # saddle_add_suite(<name> <source>...) builds <name>_test and registers its cases with ctest as <name>.<suite>.<case>.
+# Loading torch takes longer than most cases that need it: they are run in a few shares, <name>.1 and so on.
 function(saddle_add_suite name)
   if(NOT ARGN)
     return()
@@ -35,17 +36,25 @@ function(saddle_add_suite name)
   add_executable(${name}_test ${ARGN})
   saddle_target_settings(${name}_test)
   target_link_libraries(${name}_test PRIVATE saddle_testing)
+  # Tests run side by side, so threads that wait must not spin.
+  set(environment OMP_WAIT_POLICY=PASSIVE)
   if(name MATCHES "^(nn|train)$")
     target_link_libraries(${name}_test PRIVATE saddle::torch)
     saddle_precompile(${name}_test <torch/torch.h> <gtest/gtest.h>)
-  else()
-    saddle_precompile(${name}_test)
-    target_precompile_headers(${name}_test REUSE_FROM saddle_test_pch)
+    set(shares 8)
+    foreach(share RANGE 1 ${shares})
+      math(EXPR index "${share} - 1")
+      add_test(NAME ${name}.${share} COMMAND ${name}_test --gtest_brief=1)
+      set_tests_properties(${name}.${share} PROPERTIES LABELS ${name} TIMEOUT 1200
+        ENVIRONMENT "${environment};GTEST_TOTAL_SHARDS=${shares};GTEST_SHARD_INDEX=${index}")
+    endforeach()
+    return()
   endif()
-  # Tests run side by side, so threads that wait must not spin.
+  saddle_precompile(${name}_test)
+  target_precompile_headers(${name}_test REUSE_FROM saddle_test_pch)
   # Discovered when ctest starts, so that the environment of a test preset holds for that too.
   gtest_discover_tests(${name}_test TEST_PREFIX ${name}. NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-    PROPERTIES LABELS ${name} TIMEOUT 600 ENVIRONMENT OMP_WAIT_POLICY=PASSIVE)
+    PROPERTIES LABELS ${name} TIMEOUT 600 ENVIRONMENT ${environment})
 endfunction()
 
 foreach(layer base primal kernels io mechanisms analysis)

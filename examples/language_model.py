@@ -49,6 +49,9 @@ def main():
         parser.add_argument("--" + name, type=int, default=default, help="(%(default)s)")
     parser.add_argument("--lr", type=float, default=1e-3, help="(%(default)s)")
     given = parser.parse_args()
+    for name in ("steps", "evaluate"):
+        if getattr(given, name) < 1:
+            parser.error(f"--{name} must be at least 1, found {getattr(given, name)}")
     torch.set_num_threads(given.threads)
     torch.manual_seed(given.seed)
 
@@ -82,6 +85,8 @@ def main():
             print(f"step {step}: train {loss.item():.4f}, validation {found:.4f}", file=sys.stderr)
             if found < best:
                 best, chosen = found, copy.deepcopy(model.state_dict())
+    if chosen is None:
+        sys.exit("the loss on the validation part was never a number: try a smaller --lr")
     model.load_state_dict(chosen)
     print(json.dumps({"attention": attention, "seed": given.seed, "steps": given.steps,
                       "parameters": sum(p.numel() for p in model.parameters()), "validation": best,

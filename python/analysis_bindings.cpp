@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "saddle/analysis/causal_discovery/causal_discovery.hpp"
 #include "saddle/analysis/depth_width/plan.hpp"
@@ -13,7 +14,6 @@
 #include "saddle/analysis/registry.hpp"
 #include "saddle/analysis/spectrum/spectrum.hpp"
 #include "saddle/base/error.hpp"
-#include "saddle/io/safetensors.hpp"
 
 namespace py = pybind11;
 
@@ -148,7 +148,7 @@ py::list analyses() {
     entry["title"] = each->title;
     entry["summary"] = each->summary;
     entry["page"] = std::string(analysis::page_of(*each));
-    entry["tensors"] = each->on_tensors || each->on_model;
+    entry["tensors"] = each->takes_tensors();
     entry["files"] = each->takes_files();
     entry["example"] = each->example != nullptr;
     list.append(entry);
@@ -225,12 +225,17 @@ causal::Request request_of(const std::string& algorithm, double alpha, bool stab
   return request;
 }
 
-// Categories numbered from 0 by their values.
-std::vector<std::vector<std::int32_t>> categories_of(const Matrix& data) {
+// Categories numbered from 0 by their values, as many as a table may have.
+std::vector<std::vector<std::int32_t>> categories_of(const Matrix& data, const std::vector<std::string>& names) {
   std::vector<std::vector<std::int32_t>> columns;
   for (Index c = 0; c < data.shape()[1]; ++c) {
     std::map<double, std::int32_t> seen;
     for (Index r = 0; r < data.shape()[0]; ++r) seen.emplace(data(r, c), 0);
+    if (seen.size() > static_cast<std::size_t>(causal::most_categories))
+      throw InvalidArgument("'" + names[static_cast<std::size_t>(c)] + "' has " + std::to_string(seen.size()) +
+                            " different values, too many for the chi-square test; at most " +
+                            std::to_string(causal::most_categories) +
+                            " are categories: use fisher_z for numbers, or put them into bins");
     std::int32_t next = 0;
     for (auto& [value, number] : seen) number = next++;
     auto& column = columns.emplace_back();
@@ -272,8 +277,10 @@ causal::Input input_of(const Matrix& values, const std::string& of, const std::s
     return {std::move(own), nodes, causal::FisherZ(causal::submatrix(values, nodes), request.samples)};
   }
   const Matrix data = columns_of(values, nodes);
-  if (causal::parse_test(test) == causal::TestKind::chi_square)
-    return {std::move(own), std::move(nodes), causal::ChiSquare(categories_of(data))};
+  if (causal::parse_test(test) == causal::TestKind::chi_square) {
+    causal::ChiSquare categories(categories_of(data, own));
+    return {std::move(own), std::move(nodes), std::move(categories)};
+  }
   return {std::move(own), std::move(nodes),
           causal::FisherZ(causal::correlation(data), static_cast<double>(data.shape()[0]))};
 }
@@ -296,6 +303,8 @@ py::dict discover(const Numbers& values, const std::string& of, const std::strin
                   Index target, const std::function<bool(std::vector<Index>)>& judge, Index max_set_size,
                   Index max_range, bool search_minimal) {
   const Matrix matrix = array_of<2>(values, of.c_str());
+  if (!std::all_of(matrix.begin(), matrix.end(), [](double value) { return std::isfinite(value); }))
+    throw InvalidArgument(of + " holds NaN or infinity, finite numbers are expected");
   causal::Request request =
       request_of(algorithm, alpha, stable, max_size, selection_bias, tail_completeness, strict_r10);
   request.samples = samples;
@@ -370,8 +379,6 @@ void bind_analyses(py::module_& module) {
         });
       },
       py::arg("name"), py::arg("options"));
-  module.def("write_tensors", [](const std::string& path, const std::map<std::string, Numbers>& tensors,
-                                 const Texts& metadata) { io::write_safetensors(path, file_of(tensors, metadata)); });
   module.def("head_redundancy", &head_redundancy);
   module.def("spectrum", &spectrum);
   module.def("mask_graph", &mask_graph);

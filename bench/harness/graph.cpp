@@ -59,6 +59,18 @@ class OwnGraph final : public Contender {
   causal::Options options_;
 };
 
+// So many threads, for as long as this lives.
+class ThreadsOf {
+ public:
+  explicit ThreadsOf(int count) : before_(threads()) { set_threads(count); }
+  ~ThreadsOf() { set_threads(before_); }
+  ThreadsOf(const ThreadsOf&) = delete;
+  ThreadsOf& operator=(const ThreadsOf&) = delete;
+
+ private:
+  int before_;
+};
+
 // Row by row, as 8-byte numbers.
 void write_table(const std::string& file, const Matrix& data) {
   std::ofstream out(file, std::ios::binary);
@@ -129,8 +141,7 @@ GraphResult run_graph(const GraphEntry& entry, const RunOptions& options, const 
   GraphResult result;
   result.entry = entry;
   const GraphRow& row = entry.row;
-  const int before = threads();
-  set_threads(row.threads);
+  const ThreadsOf own_threads(row.threads);
   const Matrix data = observations(row);
   auto mine = std::make_unique<OwnGraph>(data, row);
   options.progress("learning the graph of " + to_string(row));
@@ -161,7 +172,7 @@ GraphResult run_graph(const GraphEntry& entry, const RunOptions& options, const 
       seat.done = [&](const Timing& timing) { result.numpy = timing; };
       seat.failed = [&](const std::string& reason) { result.unmeasured = "numpy: " + reason; };
       seats.push_back(std::move(seat));
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       result.unmeasured = std::string("numpy: ") + error.what();
     }
   }
@@ -169,7 +180,6 @@ GraphResult run_graph(const GraphEntry& entry, const RunOptions& options, const 
     options.progress("timing " + to_string(row));
     interleave(seats, options.rounds);
   }
-  set_threads(before);
   for (const Bar& bar : entry.bars) result.bars.push_back(judge(bar, result));
   return result;
 }

@@ -8,6 +8,7 @@
 #include "report.hpp"
 #include "saddle/analysis/causal_discovery/causal_discovery.hpp"
 #include "saddle/base/error.hpp"
+#include "saddle/base/parallel.hpp"
 
 namespace saddle::bench {
 namespace {
@@ -108,6 +109,21 @@ TEST(GraphRun, WithoutThePeerNothingIsClaimed) {
   GraphEntry alone = entry(10);
   alone.peers = {};
   EXPECT_EQ(run_graph(alone, briefly(), refusing).unmeasured, "numpy was not asked");
+}
+
+TEST(GraphRun, AnswersThatMakeNoSenseAreNoTimes) {
+  const int before = threads();
+  GraphEntry two = entry(10);
+  two.row.threads = before + 1;
+  const GraphResult result = run_graph(two, briefly(), answering({{"ok", true}}, 1));  // without edges
+  EXPECT_THAT(result.unmeasured, HasSubstr("numpy: "));
+  EXPECT_TRUE(result.own);
+  EXPECT_EQ(result.bars.at(0).verdict, Verdict::not_measured);
+  EXPECT_EQ(threads(), before);
+  RunOptions failing = briefly();
+  failing.progress = [](const std::string&) { throw IoError("nobody listens"); };
+  EXPECT_THROW(run_graph(two, failing, answering({{"ok", true}}, 1)), IoError);
+  EXPECT_EQ(threads(), before);
 }
 
 TEST(GraphRun, TheTableIsTheSameEveryTime) {

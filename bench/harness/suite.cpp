@@ -201,7 +201,9 @@ class SuiteReader : private Reader {
     GraphEntry entry;
     const auto whole = [&](const char* key, Index fallback) {
       const toml::node* node = table.get(key);
-      return node != nullptr ? static_cast<Index>(number(*node, key)) : fallback;
+      if (node == nullptr) return fallback;
+      if (!node->is_integer()) fail(*node, fmt::format("'{}' must be a whole number", key));
+      return static_cast<Index>(*node->value<std::int64_t>());
     };
     entry.row.variables = whole("variables", entry.row.variables);
     entry.row.neighbours = whole("neighbours", entry.row.neighbours);

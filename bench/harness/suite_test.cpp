@@ -176,6 +176,7 @@ TEST(Suite, ErrorsNameTheirPlaceAndWhatWasMeant) {
   fails(model + "bars = [{ memory_of = \"torch\" }]\n", 3, "one of at_least", "");
   fails("[[graph]]\nvariable = 3\n", 2, "unknown key 'variable' of a graph", "'variables'");
   fails("[[graph]]\nvariables = 1\n", 1, "2 to 2000 variables", "");
+  fails("[[graph]]\nvariables = 10.7\n", 2, "'variables' must be a whole number", "");
   fails("[[graph]]\nalpha = 2\n", 1, "between 0 and 1", "");
   fails("[[graph]]\nbars = [{ speed_over = \"nunpy\", at_least = 1 }]\n", 2, "unknown peer", "'numpy'");
   fails("[[graph]]\nbars = [{ at_least = 1 }]\n", 2, "speed_over", "");

@@ -14,6 +14,7 @@
 #include "saddle/run/settings.hpp"
 #include "saddle/train/pretraining_scores.hpp"
 #include "saddle/train/result.hpp"
+#include "saddle/train/run_folder.hpp"
 #include "saddle/train/tabular/trained_table.hpp"
 #include "table.hpp"
 #include "training.hpp"
@@ -87,9 +88,9 @@ int run_eval(const EvalArguments& arguments, const Context& context) {
   if (train::tabular::holds_table(arguments.run)) return eval_table(arguments, context);
   const train::Trained trained = train::read_trained(arguments.run);
   run::Settings settings;
-  const fs::path config = fs::path(arguments.run) / "config.toml";
+  const fs::path config = train::config_of(arguments.run);
   if (arguments.data.empty()) {
-    if (!fs::exists(config))
+    if (config.empty())
       throw InvalidArgument(fmt::format("{} does not say what it was trained on", arguments.run),
                             "give --data, or the folder of the run");
     settings = run::resolve(run::read_settings(config.string()));
@@ -119,7 +120,7 @@ int run_predict(const PredictArguments& arguments, const Context& context) {
                           "saddle train --model npt trains one");
   const train::Trained trained = train::read_trained(arguments.run);
   data::Where where;
-  if (const fs::path config = fs::path(arguments.run) / "config.toml"; fs::exists(config))
+  if (const fs::path config = train::config_of(arguments.run); !config.empty())
     where = train::where_of(run::resolve(run::read_settings(config.string())).data);
   const data::DatasetPtr samples = data::open_samples(arguments.file, trained.data, where);
   const train::Evaluation evaluation = evaluate(trained, samples);

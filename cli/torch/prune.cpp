@@ -40,7 +40,11 @@ Index amount(const char* option, const std::string& text, Index all) {
 // How many of `all` heads stay; at most all, also where a layer has fewer than asked for.
 Index heads_to_keep(const PruneArguments& arguments, Index all) {
   if (!arguments.keep.empty()) return amount("--keep", arguments.keep, all);
-  return all - amount("--remove", arguments.remove, all);
+  const Index removed = amount("--remove", arguments.remove, all);
+  if (removed >= all)
+    throw InvalidArgument(fmt::format("--remove {} would leave nothing of {} heads", arguments.remove, all),
+                          "every layer keeps at least one");
+  return all - removed;
 }
 
 nn::KeptHeads choose(const PruneArguments& arguments, const nn::Model& model, const train::Ranking& ranking) {

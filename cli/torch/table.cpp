@@ -14,6 +14,7 @@
 #include "saddle/base/parallel.hpp"
 #include "saddle/data/find_table.hpp"
 #include "saddle/run/settings.hpp"
+#include "saddle/train/run_folder.hpp"
 #include "saddle/train/setup.hpp"
 #include "saddle/train/tabular/impute.hpp"
 #include "saddle/train/tabular/setup.hpp"
@@ -27,8 +28,8 @@ using train::tabular::Scores;
 using train::tabular::TrainedTable;
 
 run::Settings settings_of(const std::string& run) {
-  const fs::path config = fs::path(run) / "config.toml";
-  return fs::exists(config) ? run::resolve(run::read_settings(config.string())) : run::Settings();
+  const fs::path config = train::config_of(run);
+  return config.empty() ? run::Settings() : run::resolve(run::read_settings(config.string()));
 }
 
 void say_notes(const std::vector<std::string>& notes) {
@@ -40,8 +41,7 @@ Scores scores_of(const TrainedTable& trained, const data::WholeTable& table, con
   torch::set_num_threads(threads());
   say_notes(table.notes);
   const bool some = static_cast<Index>(rows.size()) < table.rows;
-  const train::tabular::Meeting met = train::tabular::meet(trained, table, some);
-  return train::tabular::score_targets(trained, met.outputs, met.values, rows);
+  return train::tabular::score_targets(trained, train::tabular::meet(trained, table, some), table.values, rows);
 }
 
 std::vector<Index> all_rows(const data::WholeTable& table) {
@@ -80,7 +80,7 @@ data::WholeTable test_rows(const TrainedTable& trained, const run::Settings& set
 // A number, or the name of a class.
 Json value_json(const TrainedTable& trained, double value) {
   if (!trained.predicts_classes()) return value;
-  return trained.target().categories[static_cast<std::size_t>(value)];
+  return train::tabular::target_text(trained, value);
 }
 
 Json samples_json(const TrainedTable& trained, const Scores& scores) {

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "launch.hpp"
 #include "output.hpp"
@@ -18,6 +17,7 @@
 #include "saddle/base/log.hpp"
 #include "saddle/base/parallel.hpp"
 #include "saddle/base/text.hpp"
+#include "saddle/eval/statistics.hpp"
 #include "saddle/train/pretraining_scores.hpp"
 #include "saddle/train/training.hpp"
 #include "training.hpp"
@@ -130,7 +130,8 @@ void print_result(const fs::path& folder, const Context& context) {
                   count_text(result["parameters"].get<double>()), count_text(result["multiply_adds"].get<double>()),
                   seconds_text(result["train_seconds"].get<double>()), result["train_samples_per_second"].get<double>(),
                   bytes_text(result["peak_memory_bytes"].get<double>()));
-  print(text + fmt::format("{}\n", (folder / "report.html").string()));
+  const fs::path report = folder / "report.html";
+  print(text + (fs::exists(report) ? report.string() + "\n" : ""));
 }
 
 // One run, to its end. `say` prints what it found.
@@ -140,6 +141,10 @@ int train_once(TrainArguments arguments, bool say, const Context& context) {
   if (arguments.resume && !run::has_run(arguments.out))
     throw InvalidArgument(fmt::format("{} holds no run that could be resumed", arguments.out),
                           "leave out --resume to start one");
+  if (arguments.resume && fs::exists(fs::path(arguments.out) / "prune.json"))
+    throw InvalidArgument(
+        fmt::format("{} holds a model that heads were removed from: there is no training to go on with", arguments.out),
+        "train in another --out");
   if (arguments.resume && arguments.force)
     throw InvalidArgument("--resume goes on with a run, --force replaces it: give one of them");
   run::Settings settings = settings_of(arguments);
@@ -185,6 +190,12 @@ int train_once(TrainArguments arguments, bool say, const Context& context) {
 int train_splits(const TrainArguments& given, const Context& context) {
   if (given.splits < 1 || given.splits > 1000)
     throw InvalidArgument(fmt::format("--splits must be from 1 to 1000, found {}", given.splits));
+  if (given.print_config) {
+    TrainArguments first = given;
+    first.settings["table.split"] = "0";
+    first.resume = false;
+    return train_once(first, false, context);
+  }
   if (given.out.empty()) throw InvalidArgument("--splits needs --out, the folder of all the runs");
   Json runs = Json::array();
   std::vector<double> scores, floors;
@@ -212,26 +223,22 @@ int train_splits(const TrainArguments& given, const Context& context) {
                     {"train_seconds", result["train_seconds"]}});
     if (!context.json) print(fmt::format("split {:>2}  test {} {:.4g}\n", split, measure, scores.back()));
   }
-  const auto mean = [](const std::vector<double>& x) {
-    return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
-  };
-  double squares = 0;
-  for (const double score : scores) squares += (score - mean(scores)) * (score - mean(scores));
-  const auto n = static_cast<double>(scores.size());
-  const double deviation = n > 1 ? std::sqrt(squares / (n - 1)) : 0;
+  const eval::Spread spread = eval::spread(scores);
+  const double floor = eval::spread(floors).mean, deviation = spread.deviation.value_or(0);
+  const double error = deviation / std::sqrt(static_cast<double>(spread.count));
   if (context.json) {
     print_json("saddle.train-splits/1", {{"measure", measure},
-                                         {"mean", mean(scores)},
+                                         {"mean", spread.mean},
                                          {"deviation", deviation},
-                                         {"standard_error", deviation / std::sqrt(n)},
-                                         {"floor", mean(floors)},
-                                         {"splits", scores.size()},
+                                         {"standard_error", error},
+                                         {"floor", floor},
+                                         {"splits", spread.count},
                                          {"runs", runs}});
     return Exit::ok;
   }
   print(fmt::format(
       "{} splits: test {} {:.4g}, standard deviation {:.3g}, standard error {:.3g}; without features {:.4g}\n",
-      scores.size(), measure, mean(scores), deviation, deviation / std::sqrt(n), mean(floors)));
+      spread.count, measure, spread.mean, deviation, error, floor));
   return Exit::ok;
 }
 

@@ -14,7 +14,6 @@ lists and numpy arrays.
 from __future__ import annotations
 
 import os
-import tempfile
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -54,8 +53,9 @@ def run(name: str, source: Union[Path, Mapping[str, Any]], **options: Any) -> di
     """An analysis of a file, or of named arrays as `probe` gives them; options are those of the page of the analysis.
 
     Arrays: weights (or attention) [L,B,H,N,N], heads [L,B,H,N,E], tokens [L+1,B,N,X], where leading dimensions of 1 may be
-    missing, or for layers that differ layers.0.weights [B,H,N,N] and so on; also labels [B] and lengths [B]; each may begin
-    with "train." or "test.". Texts are metadata: attention, or layers.0.attention and so on, say how keys are pooled.
+    missing, or for layers that differ layers.0.weights [B,H,N,N] and so on; also labels [B], lengths [B] and kinds [B,N] (0
+    special, 1 language, 2 vision); each may begin with "train." or "test.". Texts are metadata: attention, or
+    layers.0.attention and so on, say how keys are pooled; readout="first_token" that the model answers from that token.
 
     Gives a dict: about, findings, figures, result (all numbers), tables, charts, maps, networks, files.
     """
@@ -63,12 +63,6 @@ def run(name: str, source: Union[Path, Mapping[str, Any]], **options: Any) -> di
         return _core.analyze_file(name, os.fspath(source), _texts(options))
     arrays = {key: _array(value) for key, value in source.items() if not isinstance(value, str)}
     texts = {key: value for key, value in source.items() if isinstance(value, str)}
-    known = {each["name"]: each for each in names()}
-    if name in known and known[name]["files"] and not known[name]["tensors"]:
-        with tempfile.TemporaryDirectory() as folder:  # it reads files only
-            path = os.path.join(folder, "arrays.safetensors")
-            _core.write_tensors(path, arrays, texts)
-            return _core.analyze_file(name, path, _texts(options))
     return _core.analyze_tensors(name, arrays, texts, _texts(options))
 
 
@@ -78,24 +72,23 @@ def example(name: str, **options: Any) -> dict[str, Any]:
 
 
 def probe(model: Any, inputs: Any, mask: Any = None, labels: Any = None, second: Any = None, second_mask: Any = None,
-          split: str = "test") -> dict[str, Any]:
+          split: str = "test", images: Any = None, times: Any = None) -> dict[str, Any]:
     """What a model of saddle.models does with a batch, as arrays for `run`; the model stays as it is.
 
-    inputs, mask, second, second_mask as the model takes them. Merge the dicts of two splits, split="train" and
+    inputs, mask, second, second_mask, images, times as the model takes them. Merge the dicts of two splits, split="train" and
     split="test", for analyses that compare them.
     """
     training = model.training
     model.eval()
     try:
-        seen = model._held.observe(inputs, mask, second, second_mask)
+        seen = model._held.observe(inputs, mask, second, second_mask, images, times)
     finally:
         model.train(training)
     arrays: dict[str, Any] = {f"{split}.{key}": _array(value) for key, value in seen.items() if key != "logits"}
     for layer, attention in enumerate(model._held.attentions()):
         arrays[f"layers.{layer}.attention"] = attention
-    tokens = seen["tokens"] if "tokens" in seen else seen["layers.0.heads"].transpose(1, 2)
-    if mask is not None and mask.shape[1] == tokens.shape[1]:
-        arrays[f"{split}.lengths"] = _array(mask.sum(1).clamp(min=1))
+    if model._held.reads_first_token():
+        arrays["readout"] = "first_token"
     if labels is not None:
         arrays[f"{split}.labels"] = _array(labels)
     return arrays
@@ -149,6 +142,12 @@ def _discover(
     if len(given) != 1:
         raise ValueError("give exactly one of data [rows,variables], correlation [n,n] and attention [N,N]")
     of, values = given[0][0], _array(given[0][1])
+    if of == "data" and samples is not None:
+        raise ValueError("samples goes with correlation or attention: of data it is the number of rows")
+    if of == "data" and test not in ("fisher_z", "chi_square"):
+        raise ValueError(f"test is {test!r}, expected 'fisher_z' for numbers or 'chi_square' for categories")
+    if target is not None and target < 0:
+        raise ValueError(f"target is {target}, tokens are numbers from 0")
     if of != "data" and samples is None:
         raise ValueError("samples is needed: how many observations are behind the correlations; for attention the width of "
                          "the model")

@@ -161,6 +161,22 @@ def test_wrong_input_is_refused():
         analysis.pc(correlation=np.eye(4)[:3], samples=10)
     with pytest.raises(ValueError, match="not among the nodes"):
         analysis.cleann(chain_attention(), 4, samples=768)
+    for wrong in (np.nan, np.inf):
+        broken = data.copy()
+        broken[3, 1] = wrong
+        for test in ("fisher_z", "chi_square"):
+            with pytest.raises(ValueError, match="NaN or infinity"):
+                analysis.pc(broken, test=test)
+    with pytest.raises(ValueError, match="too many for the chi-square test"):
+        analysis.pc(collider(200), test="chi_square")
+    with pytest.raises(ValueError, match="test is 'auto'"):
+        analysis.pc(data, test="auto")
+    with pytest.raises(ValueError, match="number of rows"):
+        analysis.pc(data, samples=5)
+    with pytest.raises(ValueError, match="from 0"):
+        analysis.cleann(chain_attention(), -1, samples=768)
+    with pytest.raises(RuntimeError, match="takes no tensors"):
+        analysis.run("energy", {"weights": np.eye(3)})
 
 
 def test_run_on_a_table(tmp_path):
@@ -190,7 +206,7 @@ def test_a_model_is_probed_and_analysed():
     assert model.training
     assert seen["test.layers.1.weights"].shape == (4, 2, 10, 10)
     assert list(seen["test.lengths"]) == [10, 7, 10, 4]
-    for name in ("head_redundancy", "spectrum", "rank_collapse", "causal_discovery", "depth_width"):
+    for name in ("head_redundancy", "spectrum", "rank_collapse", "attention_paths", "causal_discovery", "depth_width"):
         found = analysis.run(name, seen)
         assert found["about"].count(".") >= 2, name
         assert found["charts"] or found["networks"] or found["maps"], name
@@ -198,6 +214,41 @@ def test_a_model_is_probed_and_analysed():
     assert len(graphs["networks"]) == 2 and len(graphs["networks"][0]["nodes"]) == 4
     shape = analysis.run("depth_width", seen)["result"]["given"]
     assert (shape["depth"], shape["width"]) == (2, 32)
+
+
+def test_padding_that_is_attended_to_counts():
+    mask = torch.arange(10)[None] < torch.tensor([10, 3])[:, None]
+    for hidden, lengths in ((True, [10, 3]), (False, [10, 10])):
+        model = saddle.models.make("time_series", dims=2, max_len=10, classes=3, width=16, heads=2, mask_keys=hidden)
+        seen = analysis.probe(model, torch.randn(2, 10, 2), mask)
+        assert list(seen["test.lengths"]) == lengths
+        np.testing.assert_allclose(seen["test.layers.0.weights"][1, 0, 0, : lengths[1]].sum(), 1, atol=1e-5)
+
+
+def test_what_a_model_reads_is_carried():
+    model = saddle.models.make("vision_transformer", image=16, patch=4, width=16, heads=2, depth=1, classes=3)
+    seen = analysis.probe(model, torch.randn(6, 3, 16, 16), labels=[0, 1, 2, 0, 1, 2], split="train")
+
+    def scores(**options):
+        return [each["raw"] for each in analysis.run("attention_paths", seen, **options)["result"]["scores"]]
+
+    assert scores() == scores(readout="first_token") != scores(readout="average_pooling")
+
+
+def test_images_beside_texts_and_times_are_taken():
+    torch.manual_seed(1)
+    model = saddle.models.make("vision_language", vocab=16, max_len=6, classes=3, width=16, heads=2)
+    seen = analysis.probe(model, torch.randint(1, 16, (4, 6)), images=torch.rand(4, 3, 16, 16))
+    assert set(np.unique(seen["test.kinds"])) == {0, 1, 2} and seen["readout"] == "first_token"
+    found = analysis.run("imf", seen)
+    assert found["charts"] and 0 < found["figures"]["chance"] < 1
+    weights = seen["test.layers.0.weights"][:, None]
+    raw = analysis.run("imf", {"attention": weights, "kind": seen["test.kinds"]})
+    assert raw["result"]["flows"]["layer"][0] == pytest.approx(found["result"]["flows"]["layer"][0])
+    events = saddle.models.make("event_model", vocab=6, max_len=5, classes=3)
+    times = torch.rand(2, 5, dtype=torch.float64) * 1e6
+    seen = analysis.probe(events, torch.randint(1, 6, (2, 5)), times=times)
+    assert seen["test.layers.0.heads"].shape[0] == 2
 
 
 def test_cleann_on_a_model():

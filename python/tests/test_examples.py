@@ -23,3 +23,15 @@ def test_language_model_refuses_short_texts(tmp_path):
     text.write_text("to be")
     done = subprocess.run([sys.executable, EXAMPLES / "language_model.py", text], capture_output=True, text=True)
     assert done.returncode == 1 and "--context" in done.stderr
+
+
+def test_language_model_refuses_what_chooses_nothing(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("to be or not to be, that is the question. " * 100)
+    run = [sys.executable, EXAMPLES / "language_model.py", text, "--width", "16", "--heads", "2", "--depth", "1",
+           "--context", "32", "--batch", "4"]
+    for name in ("--steps", "--evaluate"):
+        done = subprocess.run(run + [name, "0"], capture_output=True, text=True)
+        assert done.returncode == 2 and f"{name} must be at least 1" in done.stderr
+    done = subprocess.run(run + ["--steps", "3", "--lr", "inf"], capture_output=True, text=True)
+    assert done.returncode == 1 and "smaller --lr" in done.stderr

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "saddle/base/error.hpp"
@@ -29,6 +30,8 @@ Array<double, Rank> with_rank(const std::string& file, const std::string& name, 
   if (rank > Rank || rank < 1)
     refuse(file, fmt::format("tensor '{}' has shape {}, at most {} dimensions are expected", name,
                              to_string(tensor.shape()), Rank));
+  if (tensor.size() == 0)
+    refuse(file, fmt::format("tensor '{}' has shape {}, which holds nothing", name, to_string(tensor.shape())));
   std::array<Index, Rank> shape;
   shape.fill(1);
   std::copy(tensor.shape().begin(), tensor.shape().end(), shape.end() - rank);
@@ -72,13 +75,23 @@ class ProbeReader {
       const auto all = with_rank<4>(name_, name, tensor);
       probe_.tokens = slice(all, 0);
       for (Index t = 1; t < all.shape()[0]; ++t) layer(t - 1).tokens = slice(all, t);
+    } else if (name == "kinds") {
+      probe_.kinds = with_rank<2>(name_, name, tensor);
+      for (const double kind : probe_.kinds)
+        if (kind != 0 && kind != 1 && kind != 2)
+          refuse(name_, fmt::format("kinds holds {}", kind), "kinds are 0 special or padding, 1 language, 2 vision");
     } else if (name == "labels" || name == "lengths") {
       const auto values = with_rank<1>(name_, name, tensor);
       auto& list = name == "labels" ? probe_.labels : probe_.lengths;
-      for (const double value : values) list.push_back(static_cast<Index>(value));
+      for (const double value : values) {
+        if (!(std::fabs(value) <= 1e15) || value != std::floor(value))
+          refuse(name_, fmt::format("{} holds {}, whole numbers are expected", name, value));
+        list.push_back(static_cast<Index>(value));
+      }
     } else if (!take_layer(name, tensor)) {
       refuse(name_, fmt::format("tensor '{}' has no place in what a model did", name),
-             "names are weights, heads, tokens, labels, lengths and layers.0.weights, layers.0.heads, layers.0.tokens");
+             "names are weights, heads, tokens, labels, lengths, kinds and layers.0.weights, layers.0.heads, "
+             "layers.0.tokens");
     }
   }
 
@@ -88,6 +101,10 @@ class ProbeReader {
       if (known && *known != value) refuse(name_, fmt::format("the tensors have {} and {} {}", *known, value, what));
       known = value;
     };
+    if (!probe_.kinds.empty()) {
+      agree(B, probe_.kinds.shape()[0], "samples");
+      agree(N, probe_.kinds.shape()[1], "tokens");
+    }
     if (!probe_.tokens.empty()) {
       agree(B, probe_.tokens.shape()[0], "samples");
       agree(N, probe_.tokens.shape()[1], "tokens");
@@ -105,7 +122,7 @@ class ProbeReader {
       agree(B, own.tokens.shape()[0], "samples");
       agree(N, own.tokens.shape()[1], "tokens");
     }
-    if (!B || !N) refuse(name_, "there are no weights, heads or tokens");
+    if (probe_.layers.empty() && probe_.tokens.empty()) refuse(name_, "there are no weights, heads or tokens");
     if (probe_.lengths.empty()) probe_.lengths.assign(static_cast<std::size_t>(*B), *N);
     if (probe_.labels.empty()) probe_.labels.assign(static_cast<std::size_t>(*B), -1);
     for (const auto* list : {&probe_.lengths, &probe_.labels})
@@ -115,10 +132,26 @@ class ProbeReader {
       if (length < 1 || length > *N)
         refuse(name_, fmt::format("a sample has {} tokens, from 1 to {} are possible", length, *N));
     for (Index b = 0; b < *B; ++b) probe_.samples.push_back(b);
+    for (const ProbedLayer& own : probe_.layers) check_pooling(own);
+    if (const auto readout = metadata_.find("readout"); readout != metadata_.end())
+      probe_.first_token = readout->second == "first_token";
     return std::move(probe_);
   }
 
  private:
+  // A layer that says how it pools has a factor for every head, and a weight for every pooled key.
+  void check_pooling(const ProbedLayer& own) const {
+    const std::optional<primal::Pooling> pooling = pooling_of(own.attention);
+    if (own.weights.empty() || !pooling) return;
+    const auto [B, H, N, K] = own.weights.shape();
+    if (!pooling->factors.empty() && static_cast<Index>(pooling->factors.size()) != H)
+      refuse(name_, fmt::format("'{}' has {} factors for {} heads", own.attention, pooling->factors.size(), H));
+    for (Index h = 0; h < H; ++h)
+      if (const Index keys = primal::pooled_count(*pooling, primal::pooling_factor(*pooling, H, h), N); keys > K)
+        refuse(name_, fmt::format("head {} of '{}' has {} keys for {} tokens, the weights have {}", h, own.attention,
+                                  keys, N, K));
+  }
+
   ProbedLayer& layer(Index l) {
     if (l >= most_layers) refuse(name_, fmt::format("layer {} is too many", l));
     while (static_cast<Index>(probe_.layers.size()) <= l) {

@@ -59,8 +59,9 @@ struct ProbedModel {
 // without. One tensor for all layers, leading dimensions of 1 may be missing:
 //   weights or attention [L,B,H,N,N]   heads [L,B,H,N,E]   tokens [L+1,B,N,X], those before the first layer first
 // or, for layers that differ, layers.0.weights [B,H,N,N], layers.0.heads, layers.0.tokens [B,N,X] and so on, and tokens
-// [B,N,X]. Also labels [B] and lengths [B], by default N. Metadata `attention`, or layers.0.attention, say what layers
-// compute. Throws DataError for other names and for shapes that contradict each other.
+// [B,N,X]. Also labels [B], lengths [B], by default N, and kinds [B,N]. Metadata `attention`, or layers.0.attention,
+// say what layers compute, and `readout` first_token that the model answers from it. Throws DataError for other names
+// and for shapes that contradict each other.
 SADDLE_API ProbedModel probed_model(const TensorFile& file, const std::string& name);
 
 }  // namespace saddle::analysis

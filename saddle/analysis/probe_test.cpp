@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "saddle/analysis/registry.hpp"
 #include "saddle/base/error.hpp"
 
@@ -89,9 +91,48 @@ TEST(ProbedModel, SaysWhatDoesNotFit) {
   EXPECT_THAT(refusal(lengths), HasSubstr("2 labels or lengths for 1 samples"));
   lengths.tensors.at("lengths") = counted({1});
   EXPECT_THAT(refusal(lengths), HasSubstr("a sample has 0 tokens"));
+  for (const double wrong : {2.7, std::nan("")}) {
+    lengths.tensors.at("lengths").set(0, wrong);
+    EXPECT_THAT(refusal(lengths), HasSubstr("whole numbers are expected"));
+  }
   TensorFile only_labels;
   only_labels.tensors.emplace("labels", counted({2}));
   EXPECT_THAT(refusal(only_labels), HasSubstr("no weights, heads or tokens"));
+}
+
+TEST(ProbedModel, TensorsThatHoldNothingAreRefused) {
+  for (const Shape& shape : {Shape{0, 1, 4, 5}, Shape{2, 0, 4, 5}, Shape{2, 1, 4, 0}}) {
+    TensorFile file;
+    file.tensors.emplace("tokens", counted(shape));
+    EXPECT_THAT(refusal(file), HasSubstr("holds nothing")) << to_string(shape);
+  }
+}
+
+// What a file says of its attention must fit its weights.
+TEST(ProbedModel, PoolingMustFitTheWeights) {
+  TensorFile file;
+  file.tensors.emplace("weights", counted({1, 1, 2, 6, 2}));
+  file.metadata["attention"] = "softmax+sh(2)";
+  EXPECT_THAT(refusal(file), HasSubstr("has 1 factors for 2 heads"));
+  file.metadata["attention"] = "softmax+sh";  // factors 1 and 2
+  EXPECT_THAT(refusal(file), HasSubstr("has 6 keys for 6 tokens, the weights have 2"));
+  file.metadata["attention"] = "softmax+sh(3,6)";
+  EXPECT_EQ(refusal(file), "");
+}
+
+TEST(ProbedModel, KindsAndReadout) {
+  TensorFile file;
+  file.tensors.emplace("weights", counted({1, 1, 2, 3, 3}));
+  file.tensors.emplace("kinds", counted({1, 3}));
+  file.metadata["readout"] = "first_token";
+  const Probe probe = probed_model(file, "f").probe("test");
+  EXPECT_EQ(probe.kinds(0, 2), 2);
+  EXPECT_TRUE(probe.first_token);
+  EXPECT_THAT(probe.samples, ElementsAre(0));
+  file.tensors.at("kinds").set(0, 3);
+  EXPECT_THAT(refusal(file), HasSubstr("kinds holds 3"));
+  file.tensors.at("kinds") = counted({1, 2});
+  EXPECT_THAT(refusal(file), HasSubstr("2 and 3 tokens"));
 }
 
 // Windows of two tokens, of which the last one is padding: the rest of a window takes its whole weight.
@@ -132,7 +173,15 @@ TEST(Analyses, NamesAndFilesThatAreWrongAreExplained) {
   EXPECT_THAT(message([] { find("rank_colapse"); }), HasSubstr("did you mean 'rank_collapse'?"));
   EXPECT_EQ(&find("rank-collapse"), &find("rank_collapse"));
   Options options;
-  EXPECT_THAT(message([&] { analyze_file(find("spectrum"), "some.txt", options); }), HasSubstr("neither"));
+  EXPECT_THAT(message([&] { analyze_file(find("spectrum"), SADDLE_SOURCE_DIR "/README.md", options); }),
+              HasSubstr("neither"));
+  EXPECT_THAT(message([&] { analyze_file(find("spectrum"), "nowhere.txt", options); }),
+              HasSubstr("there is no nowhere.txt"));
+  // Energies are in no file.
+  EXPECT_FALSE(find("energy").takes_files());
+  EXPECT_THAT(message([&] { analyze_file(find("energy"), SADDLE_SOURCE_DIR "/README.md", options); }),
+              HasSubstr("takes no files"));
+  EXPECT_THAT(message([&] { analyze_tensors(find("energy"), {}, "arrays", options); }), HasSubstr("takes no tensors"));
   EXPECT_THAT(message([&] { analyze_file(find("spectrum"), "nowhere.safetensors", options); }),
               HasSubstr("nowhere.safetensors"));
 }
@@ -145,7 +194,7 @@ TEST(Analyses, AreComplete) {
     EXPECT_FALSE(each->summary.empty()) << each->name;
     EXPECT_THAT(each->bibtex, HasSubstr("@")) << each->name;
     EXPECT_THAT(std::string(page_of(*each)), HasSubstr("# ")) << each->name;
-    EXPECT_TRUE(each->takes_files() || each->example) << each->name;
+    EXPECT_TRUE(each->takes_files() || each->on_model || each->example) << each->name;
   }
 }
 

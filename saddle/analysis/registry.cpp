@@ -1,6 +1,7 @@
 #include "saddle/analysis/registry.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
@@ -37,7 +38,10 @@ std::vector<mechanisms::GoldenCheck> golden_checks() {
 }
 
 Result analyze_file(const Analysis& analysis, const std::string& file, Options& options) {
+  if (!std::filesystem::exists(file)) throw IoError("there is no " + file, "is the name right?");
   if (analysis.on_file) return analysis.on_file(file, options);
+  if (!analysis.takes_files())
+    throw NotSupported("'" + analysis.name + "' takes no files", {}, "give the folder of a run");
   if (!file.ends_with(".safetensors"))
     throw InvalidArgument(
         "'" + analysis.name + "' looks into trained models and into tensors, and " + file + " is neither",
@@ -47,8 +51,8 @@ Result analyze_file(const Analysis& analysis, const std::string& file, Options& 
 
 Result analyze_tensors(const Analysis& analysis, const TensorFile& file, const std::string& name, Options& options) {
   if (analysis.on_tensors) return analysis.on_tensors(file, name, options);
-  if (!analysis.on_model)
-    throw NotSupported("'" + analysis.name + "' takes no tensors", {}, "give it a file that its page names");
+  if (!analysis.takes_tensors())
+    throw NotSupported("'" + analysis.name + "' takes no tensors", {}, "its page says what it takes");
   return analysis.on_model(probed_model(file, name), options);
 }
 

@@ -28,7 +28,11 @@ struct Analysis {
   // Without any input: what the analysis has to show by itself.
   std::function<Result(Options&)> example = {};
 
-  bool takes_files() const { return on_file || on_tensors || on_model; }
+  // It looks at more of a model than tensors tell.
+  bool needs_model = false;
+
+  bool takes_tensors() const { return on_tensors || (on_model && !needs_model); }
+  bool takes_files() const { return on_file || takes_tensors(); }
 };
 
 // All analyses, by name.

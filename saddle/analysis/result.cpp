@@ -35,7 +35,7 @@ double Options::number(const std::string& name, double fallback) {
   const std::string* const value = find(name);
   if (value == nullptr) return fallback;
   const auto number = parse_number(*value);
-  if (!number) refuse(name, *value, "a number");
+  if (!number || !std::isfinite(*number)) refuse(name, *value, "a number");
   return *number;
 }
 
@@ -103,7 +103,8 @@ Table figure_table(const std::vector<std::pair<std::string, Result>>& results) {
                                     [&](const auto& figure) { return figure.first == name; });
       const bool known = own != result.figures.end() && std::isfinite(own->second);
       row.push_back(known ? fmt::format("{:.4g}", own->second) : "");
-      row.push_back(known && reference != 0 ? fmt::format("{:.2f}", own->second / reference) : "");
+      row.push_back(known && std::isfinite(reference) && reference != 0 ? fmt::format("{:.2f}", own->second / reference)
+                                                                        : "");
     }
     table.rows.push_back(std::move(row));
   }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "saddle/base/error.hpp"
@@ -37,6 +38,10 @@ TEST(Options, OfAnotherKindAreRefused) {
   Options options({{"count", "2.5"}, {"share", "much"}, {"wide", "yes"}});
   EXPECT_THAT(refusal([&] { options.integer("count", 0); }), HasSubstr("'count' takes a whole number, found '2.5'"));
   EXPECT_THAT(refusal([&] { options.number("share", 0); }), HasSubstr("found 'much'"));
+  for (const char* value : {"nan", "inf"}) {
+    Options wide(std::map<std::string, std::string>{{"samples", value}});
+    EXPECT_THAT(refusal([&] { wide.number("samples", 0); }), HasSubstr("takes a number")) << value;
+  }
   EXPECT_THAT(refusal([&] { options.flag("wide", false); }), HasSubstr("true or false"));
 }
 
@@ -82,6 +87,9 @@ TEST(Beside, FiguresMayBeMissing) {
   other.figures.clear();
   EXPECT_THAT(beside({{"a", made(0)}, {"b", other}}).tables[0].rows,
               ElementsAre(ElementsAre("a", "0", ""), ElementsAre("b", "", "")));
+  // Nothing is a share of what is not known.
+  EXPECT_THAT(beside({{"a", made(std::nan(""))}, {"b", made(3)}}).tables[0].rows,
+              ElementsAre(ElementsAre("a", "", ""), ElementsAre("b", "3", "")));
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ void all_others(TableTask& task) {
 std::vector<Index> rows_of_split(const Contents& contents, Index split, Index rows) {
   Lines lines(contents.bytes());
   Index count = 0;
-  std::vector<Index> chosen;
+  std::set<Index> chosen;
   for (Line line; lines.next(line);) {
     std::string_view rest = trimmed(line.text);
     if (rest.empty()) continue;
@@ -75,15 +75,15 @@ std::vector<Index> rows_of_split(const Contents& contents, Index split, Index ro
           value >= static_cast<double>(rows))
         throw DataError(contents.file(), line.number, column,
                         fmt::format("expected numbers of rows from 0 to {}", rows - 1));
-      chosen.push_back(static_cast<Index>(value));
+      if (!chosen.insert(static_cast<Index>(value)).second)
+        throw DataError(contents.file(), line.number, column, fmt::format("row {} stands here twice", value));
       rest = trimmed(rest);
     }
   }
   if (split >= count)
     throw InvalidArgument(fmt::format("split {} was asked, {} has {}", split, contents.file(), count),
                           fmt::format("splits count from 0 to {}", count - 1));
-  std::sort(chosen.begin(), chosen.end());
-  return chosen;
+  return {chosen.begin(), chosen.end()};
 }
 
 TableTask fixed_split(const fs::path& folder, const std::string& name, const Where& where, TableChoice choice) {

@@ -18,6 +18,7 @@ namespace saddle::data {
 
 namespace {
 
+constexpr Index largest_vocabulary = 10'000'000;
 constexpr const char* expected =
     "images (n,channels,rows,columns) of bytes or float32, tokens (n,T) and labels (n) of i64 or i32 are expected";
 
@@ -111,6 +112,10 @@ class ImageTexts final : public Dataset {
       const auto token = static_cast<Index>(tokens_->at(i));
       if (token < 0)
         refuse(fmt::format("text {} has the token {}", i / tokens_->shape()[1], token), "tokens are 0 or more");
+      if (token >= largest_vocabulary)
+        refuse(fmt::format("text {} has the token {}, a vocabulary has at most {}", i / tokens_->shape()[1], token,
+                           largest_vocabulary),
+               "number the words from 1");
       largest = std::max(largest, token);
     }
     if (like == nullptr) {

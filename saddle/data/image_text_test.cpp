@@ -99,6 +99,8 @@ TEST_F(ImageText, RefusesOtherFiles) {
   Tensor tokens(DType::i64, {2, 3});
   tokens.set(4, -2);
   expect_refusal(changed("tokens", tokens), "text 1 has the token -2");
+  tokens.set(4, 4294967301.0);  // 5 in 32 bits
+  expect_refusal(changed("tokens", tokens), "text 1 has the token 4294967301");
   expect_data_error(
       [&] { static_cast<void>(read_image_text(scratch_.write("y.safetensors", "no"), {}, nullptr, true)); }, 0, 0, "");
 }

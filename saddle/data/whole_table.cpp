@@ -119,9 +119,10 @@ class Reader {
     }
     const auto at = std::lower_bound(column.categories.begin(), column.categories.end(), text);
     if (at != column.categories.end() && *at == text) return static_cast<double>(at - column.categories.begin());
-    ++unknown_;
-    if (first_unknown_.empty()) first_unknown_ = fmt::format("'{}' in column '{}'", text.substr(0, 40), column.name);
-    return none;
+    const bool is_target = &column == &table_.columns.back();
+    Unknown& unknown = is_target ? unknown_targets_ : unknown_features_;
+    if (++unknown.count == 1) unknown.first = fmt::format("'{}' in column '{}'", text.substr(0, 40), column.name);
+    return is_target ? unknown_class : none;
   }
 
   WholeTable take_rows() {
@@ -135,11 +136,21 @@ class Reader {
     });
     if (table_.rows == 0) throw_empty();
     if (missing > 0) table_.notes.push_back(fmt::format("{} values of its features are missing", missing));
-    if (unknown_ > 0)
-      table_.notes.push_back(fmt::format("{} {} of no category of the training rows and {} as missing: {}", unknown_,
-                                         unknown_ == 1 ? "value is" : "values are", unknown_ == 1 ? "counts" : "count",
-                                         first_unknown_));
+    note(unknown_features_, "value", "category", "missing");
+    note(unknown_targets_, "target", "class", "missed");
     return std::move(table_);
+  }
+
+  struct Unknown {
+    Index count = 0;
+    std::string first;
+  };
+
+  void note(const Unknown& unknown, const char* what, const char* of, const char* as) {
+    const bool one = unknown.count == 1;
+    if (unknown.count > 0)
+      table_.notes.push_back(fmt::format("{} {}{} of no {} of the training rows and {} as {}: {}", unknown.count, what,
+                                         one ? " is" : "s are", of, one ? "counts" : "count", as, unknown.first));
   }
 
   ContentsPtr contents_;
@@ -147,8 +158,7 @@ class Reader {
   TableRows rows_;
   WholeTable table_;
   std::vector<std::size_t> places_;  // of the columns in the file
-  Index unknown_ = 0;
-  std::string first_unknown_;
+  Unknown unknown_features_, unknown_targets_;
 };
 
 }  // namespace

@@ -10,6 +10,9 @@
 
 namespace saddle::data {
 
+// In place of a category: the target has a class, but none that the column knows.
+constexpr double unknown_class = -1;
+
 // The target is the last column.
 struct WholeTable {
   std::string name;
@@ -40,7 +43,7 @@ struct WholeTableOptions {
 WholeTable read_whole_table(const ContentsPtr& contents, const std::string& name, const WholeTableOptions& options);
 
 // Another file with columns of the same names, in any order; the target may be missing, as a column or as a value.
-// Categories that the columns do not have count as missing, and are noted.
+// Categories that the columns do not have count as missing, in the target as unknown_class, and are noted.
 WholeTable read_whole_table_like(const ContentsPtr& contents, const std::string& name,
                                  const std::vector<Column>& columns, const TableOptions& options);
 

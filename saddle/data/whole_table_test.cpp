@@ -75,6 +75,17 @@ TEST(WholeTable, AnotherFileHasItsColumnsInAnyOrder) {
               HasSubstr("column 'x': expected a number as in the training rows, found 'tall'"));
 }
 
+TEST(WholeTable, UnknownClassesAreNotMissing) {
+  const WholeTable train = read("x,c,y\n1,a,no\n3,b,yes\n");
+  const WholeTable rows =
+      read_whole_table_like(contents_of("x,c,y\n1,z,maybe\n2,a,\n3,b,yes\n", "new.csv"), "new", train.columns, {});
+  EXPECT_EQ(rows.at(0, 2), unknown_class);
+  EXPECT_TRUE(rows.missing(0, 1) && !rows.missing(0, 2) && rows.missing(1, 2));
+  EXPECT_EQ(rows.at(2, 2), 1);
+  EXPECT_THAT(rows.notes, testing::Contains(HasSubstr("counts as missing: 'z' in column 'c'")));
+  EXPECT_THAT(rows.notes, testing::Contains(HasSubstr("counts as missed: 'maybe' in column 'y'")));
+}
+
 TEST(WholeTable, RefusesWhatMakesNoTable) {
   WholeTableOptions options;
   options.table.target = "z";
@@ -109,6 +120,9 @@ TEST_F(FindTable, ReadsFixedSplits) {
   EXPECT_TRUE(has_fixed_splits(path("set"), {}));
   EXPECT_THAT(message_of<InvalidArgument>([&] { find_table(path("set"), {}, {.split = 2}); }), HasSubstr("has 2"));
   EXPECT_EQ(find_table(path("set"), {}, {.categories = {"x1"}}).table.columns[0].categories.size(), 3U);
+  write("set/test_splits.txt", "2 1 2\n");
+  EXPECT_THAT(message_of<DataError>([&] { find_table(path("set"), {}, {}); }),
+              HasSubstr(":1:5: row 2 stands here twice"));
   write("set/test_splits.txt", "0 3\n");
   EXPECT_THAT(message_of<DataError>([&] { find_table(path("set"), {}, {}); }), HasSubstr("from 0 to 2"));
   write("set/data.txt", "1 2 3\n4 5\n");

@@ -82,9 +82,11 @@ const std::vector<Given> table_recipe{
 }  // namespace
 
 void apply_table_recipe(Settings& settings) {
-  const bool epochs = settings.origins.count("train.epochs") != 0;
+  const auto has = [&](const std::string& key) { return settings.origins.count(key) != 0; };
   for (Given given : table_recipe) {
-    if (settings.origins.count(given.key) != 0 || (epochs && given.key == "train.steps")) continue;
+    if (has(given.key) || (given.key == "train.steps" && has("train.epochs")) ||
+        (given.key == "train.evaluate_steps" && has("train.evaluate_every")))
+      continue;
     given.origin = "recipe for tables";
     put(settings, given);
   }

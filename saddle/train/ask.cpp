@@ -24,7 +24,7 @@ Step without(const Step& whole, const std::vector<Index>& removed, analysis::Rem
   const Index N = whole.inputs.size(1);
   Step rest{whole.inputs.clone(), whole.mask.clone()};
   for (const Index step : removed) {
-    if (step < 0 || step >= N || !whole.mask[0][step].item<bool>())
+    if (step < 0 || step >= N)
       throw InvalidArgument(fmt::format("step {} cannot be taken out: the sample does not have it", step));
     rest.inputs[0][step].zero_();
     rest.mask[0][step].fill_(false);

@@ -2,11 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "saddle/base/error.hpp"
-#include "saddle/nn/models/vision_language.hpp"
-#include "saddle/nn/models/vision_transformer.hpp"
+#include "saddle/nn/models/reading.hpp"
 #include "saddle/nn/spiking.hpp"
 #include "saddle/nn/taps.hpp"
 #include "saddle/nn/tensor.hpp"
@@ -45,12 +42,6 @@ std::vector<std::vector<std::string>> names_of(const data::Description& data, co
   return names;
 }
 
-bool answers_from_first_token(const nn::Model& model) {
-  if (const auto* vision = dynamic_cast<const nn::VisionTransformerImpl*>(&model))
-    return vision->options.pooling() == "token";
-  return dynamic_cast<const nn::VisionLanguageImpl*>(&model) != nullptr;
-}
-
 }  // namespace
 
 analysis::Probe probe(const Trained& trained, data::DatasetPtr data, const std::vector<Index>& samples,
@@ -82,11 +73,10 @@ analysis::Probe probe(const Trained& trained, data::DatasetPtr data, const std::
   const Index B = batch.size, N = with_tokens ? probe.tokens.shape()[1] : taps.layers.at(0).heads.size(2);
   const torch::Tensor kinds = trained.model->modalities(tensors.inputs);
   if (kinds.defined()) probe.kinds = array_of<2>(kinds);
-  const torch::Tensor& mask = tensors.inputs.mask;
+  const torch::Tensor lengths = nn::attended_lengths(*trained.model, tensors.inputs, N);
   for (Index b = 0; b < B; ++b) {
     probe.labels.push_back(tensors.labels.defined() ? tensors.labels[b].item<Index>() : -1);
-    const bool fits = mask.defined() && mask.size(1) == N;
-    probe.lengths.push_back(fits ? std::max<Index>(1, mask[b].sum().item<Index>()) : N);
+    probe.lengths.push_back(lengths[b].item<Index>());
   }
   for (std::size_t layer = 0; layer < attentions.size(); ++layer) {
     analysis::ProbedLayer& own = probe.layers.emplace_back();
@@ -95,7 +85,7 @@ analysis::Probe probe(const Trained& trained, data::DatasetPtr data, const std::
     own.heads = array_of<4>(taps.layers.at(layer).heads);
     if (taps.layers[layer].weights.defined()) own.weights = array_of<4>(taps.layers[layer].weights);
   }
-  probe.first_token = answers_from_first_token(*trained.model);
+  probe.first_token = nn::reads_first_token(*trained.model);
   probe.names = names_of(trained.data, batch, N);
   probe.ask = asker(trained, tensors.inputs);
   return probe;

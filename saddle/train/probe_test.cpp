@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <fstream>
+#include <numeric>
 
 #include "saddle/base/error.hpp"
 #include "saddle/train/evaluate.hpp"
@@ -50,6 +52,31 @@ TEST(Probe, HoldsWhatTheModelDid) {
   }
   // Behind the second layer stands what the head of the model reads: other tokens than before it.
   EXPECT_NE(seen.layers[1].tokens(0, 0, 0), seen.layers[0].tokens(0, 0, 0));
+}
+
+// Blocks that get no mask attend to padding, so it counts: rows of what they show sum to one.
+TEST(Probe, PaddingThatIsAttendedToCounts) {
+  for (const char* hidden : {"true", "false"}) {
+    const auto setup = set_up(run::resolve({{"data.name", waves, "test"},
+                                            {"model.name", "time_series", "test"},
+                                            {"model.mask_keys", hidden, "test"},
+                                            {"model.width", "16", "test"},
+                                            {"model.heads", "2", "test"},
+                                            {"model.depth", "1", "test"}}));
+    std::vector<Index> samples(static_cast<std::size_t>(setup.train->size()));
+    std::iota(samples.begin(), samples.end(), Index{0});
+    const analysis::Probe seen = probe(setup.trained, setup.train, samples, "train");
+    const Index N = seen.tokens.shape()[1];
+    const bool padded = std::any_of(seen.lengths.begin(), seen.lengths.end(), [&](Index n) { return n < N; });
+    EXPECT_EQ(padded, hidden == std::string("true"));
+    const Array<double, 4> maps = analysis::token_weights(seen, seen.layers[0]);
+    for (Index b = 0; b < static_cast<Index>(samples.size()); ++b)
+      EXPECT_NEAR(std::accumulate(&maps(b, 0, 0, 0), &maps(b, 0, 0, 0) + N, 0.0), 1, 1e-5) << hidden << " " << b;
+    // Steps that are padding can be taken out as well: nothing changes.
+    const auto shortest = std::min_element(seen.lengths.begin(), seen.lengths.end()) - seen.lengths.begin();
+    const Matrix answers = seen.ask(shortest, {{}, {N - 1}}, analysis::Removal::pad);
+    EXPECT_EQ(answers.shape()[0], 2);
+  }
 }
 
 TEST(Probe, AsksTheModelWithoutSteps) {

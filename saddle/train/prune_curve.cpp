@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "saddle/base/error.hpp"
 #include "saddle/train/evaluate.hpp"
@@ -22,6 +23,10 @@ std::vector<Index> counts_between(Index all, Index fewest, Index most) {
 
 std::vector<Ranking> rankings_of(const Trained& trained, const Judged& train, const CurveOptions& options,
                                  std::vector<std::string>& notes) {
+  std::set<std::string> different;
+  for (const std::string& by : options.by)
+    if (!different.insert(by).second) throw InvalidArgument(fmt::format("the score '{}' is asked for twice", by));
+  if (different.empty()) throw InvalidArgument("no score says in which order heads go");
   analysis::Probe seen;
   if (std::any_of(options.by.begin(), options.by.end(), needs_probe))
     seen = probe_training(trained, train.data, train.samples, options.samples);

@@ -154,6 +154,16 @@ TEST(PruneCurve, BeginsWithTheWholeModelAndEndsWithTheFewest) {
   }
 }
 
+TEST(PruneCurve, EveryScoreStandsOnce) {
+  const auto setup = made("softmax");
+  const Judged validation{"validation", setup.validation, setup.split.validation};
+  CurveOptions options;
+  for (const auto& by : {std::vector<std::string>{"magnitude", "magnitude"}, {}}) {
+    options.by = by;
+    EXPECT_THROW(prune_curves(setup.trained, validation, {validation}, options), InvalidArgument);
+  }
+}
+
 TEST(PruneCurve, HasFewPointsForManyHeads) {
   const auto setup = made("softmax", "4");
   CurveOptions options;

@@ -30,6 +30,7 @@ std::unique_ptr<run::Folder> open_run(const RunOptions& options, const run::Sett
                                       const DataOrigin& origin, Index workers) {
   auto folder = std::make_unique<run::Folder>(options.out, options.open);
   if (options.open != run::Folder::Open::resume) {
+    std::filesystem::remove(folder->file("prune.json"));  // of a model that stood here
     describe_run(*folder, options, settings, origin, workers);
     return folder;
   }

@@ -45,6 +45,7 @@ TEST_F(Tables, AreLearnedPredictedAndFilledIn) {
   const auto eval = json("saddle eval run --json");
   EXPECT_EQ(eval["accuracy"], result("run")["test"]["accuracy"]);
   EXPECT_NEAR(eval["loss"].get<double>(), result("run")["test"]["loss"].get<double>(), 1e-5);
+  EXPECT_EQ(json("saddle eval run/checkpoints/best.safetensors --json")["accuracy"], eval["accuracy"]);
 
   // Columns in another order, one that is not known, no target, a colour that no training row has.
   write("new.csv", "height,colour,note,petal width,petal length\n10,violet,a,0.6,2.5\n15,green,b,,3.6\n");
@@ -55,6 +56,13 @@ TEST_F(Tables, AreLearnedPredictedAndFilledIn) {
   const auto document = json("saddle predict run new.csv --json");
   EXPECT_EQ(document["target"], "kind");
   ASSERT_EQ(document["samples"].size(), 2U);
+  // A kind that training does not know is one all the same: no row is left out for it.
+  write("kinds.csv",
+        "petal length,petal width,height,colour,kind\n1,2,3,violet,bell\n2,1,4,violet,cup\n2,1,4,violet,plum\n");
+  const auto kinds = json("saddle predict run kinds.csv --json")["samples"];
+  ASSERT_EQ(kinds.size(), 3U);
+  EXPECT_EQ(kinds[2]["label"], "(unknown)");
+  EXPECT_EQ(json("saddle eval run --data kinds.csv --json")["count"], 3);
   double sum = 0;
   for (const auto& p : document["samples"][1]["probabilities"]) sum += p.get<double>();
   EXPECT_NEAR(sum, 1, 1e-6);
@@ -69,17 +77,31 @@ TEST_F(Tables, AreLearnedPredictedAndFilledIn) {
   EXPECT_THAT(file("filled.csv"), HasSubstr("2.8," + cells[0]["value"].get<std::string>() + ",8,violet,bell\n"));
 }
 
+TEST_F(Tables, BatchesAreScoredAsInTheRun) {
+  ASSERT_EQ(sh(train("--data examples/data/flowers.csv --batch 30 --lr 0.01 --steps 40 --out run")).code, 0);
+  const auto eval = json("saddle eval run --json");
+  EXPECT_EQ(eval["accuracy"], result("run")["test"]["accuracy"]);
+  EXPECT_EQ(eval["loss"], result("run")["test"]["loss"]);
+  EXPECT_EQ(eval["floor"], result("run")["test"]["floor"]);
+}
+
+TEST_F(Tables, RunsWithoutTestRowsNameNoReport) {
+  write("new.csv", "petal length,petal width,height,colour\n1,2,3,violet\n");
+  const Result trained = sh(train("--data examples/data/flowers.csv --test new.csv --steps 2 --out run"));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr("there is no test split"));
+  EXPECT_THAT(trained.out, testing::Not(HasSubstr("report.html")));
+}
+
 TEST_F(Tables, InterruptedAndResumedGiveTheSameBits) {
-  const std::string what = train("--data examples/data/flowers.csv --steps 400 --evaluate-steps 50 ");
+  const std::string what = train("--data examples/data/flowers.csv --steps 200 --evaluate-steps 5 ");
   ASSERT_EQ(sh(what + "--out whole").code, 0);
   const Result cut =
       sh(what +
          "--out cut & process=$!; for i in $(seq 1500); do [ -s cut/metrics.jsonl ] && break; sleep 0.02; done; "
          "kill -INT $process; wait $process");
-  if (cut.code != 0) {
-    ASSERT_EQ(cut.code, 130) << cut.err;
-    EXPECT_FALSE(fs::exists(folder / "work/cut/result.json"));
-  }
+  ASSERT_EQ(cut.code, 130) << cut.err;
+  EXPECT_FALSE(fs::exists(folder / "work/cut/result.json"));
   const Result resumed = sh("saddle train --resume --out cut");
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(file("cut/checkpoints/best.safetensors"), file("whole/checkpoints/best.safetensors"));
@@ -97,6 +119,9 @@ TEST_F(Tables, SplitsGiveAMeanAndStayWhenTheyAreDone) {
   EXPECT_NEAR(first["deviation"].get<double>(), std::abs(a - b) / std::sqrt(2.0), 1e-9);
   EXPECT_EQ(result("splits/split-1")["data"]["split"], "fixed split 1");
   EXPECT_EQ(json(what + "--json"), first);
+  const Result config = sh(train("--data set --splits 2 --print-config"));
+  EXPECT_EQ(config.code, 0) << config.err;
+  EXPECT_THAT(config.out, HasSubstr("split = 0"));
   EXPECT_THAT(sh(train("--data set --steps 30 --out more --splits 3")).err, HasSubstr("has 2"));
   // A file is cut into parts.
   const auto parts =
@@ -146,6 +171,31 @@ TEST_F(Tables, WrongInputIsExplained) {
   says("saddle predict run examples/data/flowers.csv --impute", 2, "trained without hiding features");
   write("blank.csv", "petal length,petal width,height,colour,kind\n1,2,3,red,\n");
   says("saddle eval run --data blank.csv", 2, "no row of blank.csv has a value of 'kind'");
+}
+
+TEST_F(Tables, PrunedFoldersAreNotTrainedOver) {
+  const std::string waves =
+      "saddle train --data examples/data/waves --set model.width=16 --set model.heads=4 --epochs 1 ";
+  ASSERT_EQ(sh(waves + "--out run").code, 0);
+  ASSERT_EQ(sh("saddle prune run --keep 50% --out small").code, 0);
+  const std::string before = read_file(folder / "work/small/checkpoints/best.safetensors");
+  const Result resumed = sh("saddle train --resume --out small");
+  EXPECT_EQ(resumed.code, 2) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("small holds a model that heads were removed from"));
+  EXPECT_EQ(read_file(folder / "work/small/checkpoints/best.safetensors"), before);
+  // A run in its place is one again.
+  ASSERT_EQ(sh(waves + "--force --out small").code, 0);
+  EXPECT_EQ(sh("saddle train --resume --out small").code, 0);
+
+  const auto says = [&](const std::string& line, const std::string& text) {
+    const Result wrong = sh(line);
+    EXPECT_EQ(wrong.code, 2) << line;
+    EXPECT_THAT(wrong.err, HasSubstr(text)) << line;
+  };
+  says("saddle prune run --remove 100", "--remove 100 would leave nothing of");
+  says("saddle prune run --curve --by theory --by theory", "the score 'theory' is asked for twice");
+  EXPECT_EQ(json("saddle eval run/checkpoints/best.safetensors --json")["accuracy"],
+            json("saddle eval run --json")["accuracy"]);
 }
 
 }  // namespace

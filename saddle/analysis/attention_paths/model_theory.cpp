@@ -58,14 +58,18 @@ Array<double, 3> input_of(const Probe& probe, Maps maps, Readout readout) {
 }
 
 Index count_paths(const Maps& maps, Index most) {
-  Index paths = maps.empty() ? most + 1 : 1;
+  Index paths = 1;
   for (const Array<double, 4>& own : maps) paths = paths <= most ? paths * own.shape()[1] : most + 1;
   return paths;
 }
 
 Prior prior_of(const Probe& probe, const Maps& maps, const ModelOptions& options) {
   if (options.width < 0)
-    throw InvalidArgument(fmt::format("attention_paths: the width must be 1 or more, found {}", options.width));
+    throw InvalidArgument(fmt::format(
+        "attention_paths: the width must be 1 or more, or 0 for that of the tokens, found {}", options.width));
+  if (maps.empty())
+    throw NotSupported("attention_paths: there are no layers, and heads are what it is about", {},
+                       "a file needs 'weights' [L,B,H,N,N]");
   if (count_paths(maps, options.most_paths) > options.most_paths)
     throw NotSupported(
         fmt::format("attention_paths: {} layers of heads make more than {} paths", maps.size(), options.most_paths), {},
@@ -88,16 +92,20 @@ Vector labels_of(const Probe& probe, Index label) {
 
 std::vector<Index> classes_of(const Probe& train) {
   std::vector<Index> classes = train.labels;
+  if (std::any_of(classes.begin(), classes.end(), [](Index label) { return label < 0; }))
+    throw InvalidArgument("attention_paths: training samples have no labels",
+                          "the theory is about models that tell classes apart; a file needs 'labels' [B], from 0");
   std::sort(classes.begin(), classes.end());
   classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
   if (classes.size() < 2)
     throw InvalidArgument("attention_paths: the training samples are all of one class",
-                          "show the model more --samples; the theory is about models that tell classes apart");
+                          "show the model more samples; the theory is about models that tell classes apart");
   return classes;
 }
 
-// Share of samples whose class has the largest mean.
+// Share of samples whose class has the largest mean; NaN if the class of one is not known.
 double accuracy_of(const std::vector<Prediction>& of_classes, const std::vector<Index>& classes, const Probe& probe) {
+  if (std::any_of(probe.labels.begin(), probe.labels.end(), [](Index label) { return label < 0; })) return std::nan("");
   double right = 0;
   for (std::size_t i = 0; i < probe.labels.size(); ++i) {
     std::size_t best = 0;

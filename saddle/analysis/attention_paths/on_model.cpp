@@ -31,7 +31,8 @@ void add_predictions(const ProbedModel& model, const ModelTheory& theory, Result
   for (std::size_t i = 0; i < std::min(test.labels.size(), shown_samples); ++i) {
     const auto at = static_cast<Index>(i);
     const Index sample = i < test.samples.size() ? test.samples[i] : at;
-    std::vector<std::string> fields{std::to_string(sample), class_name(model, test.labels[i])};
+    std::vector<std::string> fields{std::to_string(sample),
+                                    test.labels[i] < 0 ? "unknown" : class_name(model, test.labels[i])};
     for (const auto* of_classes : {&theory.finite, &theory.infinite}) {
       std::size_t best = 0;
       for (std::size_t c = 1; c < of_classes->size(); ++c)
@@ -51,6 +52,7 @@ void add_predictions(const ProbedModel& model, const ModelTheory& theory, Result
                                        {"variance", list_of(theory.finite[c].variance)},
                                        {"mean_gp", list_of(theory.infinite[c].mean)},
                                        {"variance_gp", list_of(theory.infinite[c].variance)}});
+  if (std::isnan(theory.accuracy)) return;
   result.findings.push_back(
       fmt::format("From {} training samples the theory predicts {:.1f} % of {} test samples right at this width, "
                   "{:.1f} % at infinite width.",
@@ -103,7 +105,8 @@ Result on_model(const ProbedModel& model, Options& options) {
   Result result = report({theory.prior, theory.xi, theory.y, theory.u, theory.scores}, document);
   if (!theory.finite.empty()) {
     add_predictions(model, theory, result, document);
-    result.figures = {{"accuracy of the theory", theory.accuracy}, {"at infinite width", theory.accuracy_gp}};
+    if (!std::isnan(theory.accuracy))
+      result.figures = {{"accuracy of the theory", theory.accuracy}, {"at infinite width", theory.accuracy_gp}};
   }
   result.findings.emplace_back(
       "The theory knows attention only: no residual branches, no feed-forward networks, attention that does not change "

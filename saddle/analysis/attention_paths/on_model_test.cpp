@@ -61,6 +61,14 @@ TEST(AttentionPathsOnModels, NeedsNoTestSamples) {
   model.probes.back().split = "test";
   EXPECT_EQ(theory_of(model).accuracy, 1);
   EXPECT_THROW(theory_of({}), InvalidArgument);
+  // What class a test sample has may not be known.
+  ProbedModel unlabelled = model;
+  unlabelled.probes.back().labels.assign(B, -1);
+  EXPECT_TRUE(std::isnan(theory_of(unlabelled).accuracy));
+  Options options;
+  const Result result = on_model(unlabelled, options);
+  EXPECT_TRUE(result.figures.empty());
+  for (const std::string& finding : result.findings) EXPECT_THAT(finding, testing::Not(HasSubstr("test samples")));
   // One group is the whole theory.
   const GroupedScores grouped = grouped_head_scores(model.probes.front());
   EXPECT_EQ(grouped.groups, std::vector<Index>{0});
@@ -117,6 +125,17 @@ TEST(AttentionPathsOnModels, PooledKeysStandForTheirTokens) {
         }
   const auto found = grouped_head_scores(pooled).scores, expected = grouped_head_scores(plain).scores;
   for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(found[i].raw, expected[i].raw, 1e-9 * expected[i].raw) << i;
+}
+
+TEST(AttentionPathsOnModels, LabelsAreNeeded) {
+  Probe probe = samples_with({2});
+  probe.labels[3] = -1;
+  try {
+    grouped_head_scores(probe);
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("have no labels"));
+  }
 }
 
 TEST(AttentionPathsOnModels, OneClassIsTooFew) {
@@ -220,6 +239,8 @@ TEST(AttentionPathsOnModels, SaysWhatIsMissing) {
   probe = samples_with({2});
   probe.layers[0].weights = {};
   EXPECT_THAT(message(probe), HasSubstr("no layer of the model has weights between tokens"));
+  probe.layers.clear();
+  EXPECT_THAT(message(probe), HasSubstr("there are no layers"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "saddle/analysis/attention_paths/report_internal.hpp"
+#include "saddle/analysis/named_tensors_internal.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
 
@@ -15,34 +16,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const Tensor* find(const TensorFile& file, const std::string& name) {
-  for (const std::string& full : {name, "in." + name, "param." + name})
-    if (const auto found = file.tensors.find(full); found != file.tensors.end()) return &found->second;
-  return nullptr;
-}
+constexpr Index most_paths = ModelOptions().most_paths;
 
 template <int Rank>
 Array<double, Rank> values(const TensorFile& file, const std::string& path, const std::string& name) {
-  const Tensor* const tensor = find(file, name);
-  if (tensor == nullptr)
-    throw DataError(path, 0, 0, fmt::format("there is no tensor '{}'", name),
-                    "a task has x_train [P,N0,T], y_train [P] of +1 and -1, x_test, and w1 [H,N0,N0] or q1 and k1 "
-                    "[H,G,N0] for the first layer, and so on");
-  if (tensor->shape().size() != Rank)
-    throw DataError(path, 0, 0,
-                    fmt::format("'{}' has shape {}, expected {} dimensions", name, to_string(tensor->shape()), Rank));
-  return to_double<Rank>(tensor->view());
-}
-
-std::string metadata_of(const TensorFile& file, const std::string& name, const std::string& fallback) {
-  const auto found = file.metadata.find(name);
-  if (found == file.metadata.end()) return fallback;
-  const auto value = Json::parse(found->second, nullptr, false);
-  return value.is_string() ? value.get<std::string>() : found->second;
+  return tensor_values<Rank>(
+      file, path, name,
+      "a task has x_train [P,N0,T], y_train [P] of +1 and -1, x_test, and w1 [H,N0,N0] or q1 and k1 [H,G,N0] for the "
+      "first layer, and so on");
 }
 
 std::vector<double> recorded_list(const TensorFile& file, const std::string& name) {
-  const auto value = Json::parse(metadata_of(file, name, "[]"), nullptr, false);
+  const auto value = Json::parse(metadata_text(file, name, "[]"), nullptr, false);
   std::vector<double> list;
   if (value.is_array())
     for (const auto& each : value)
@@ -55,9 +40,9 @@ std::vector<Attention> attention_of(const TensorFile& file, const std::string& p
   std::vector<Attention> layers;
   for (Index l = 1;; ++l) {
     const std::string n = std::to_string(l);
-    if (find(file, "w" + n) != nullptr)
+    if (find_tensor(file, "w" + n) != nullptr)
       layers.push_back(attention_from_w(x, values<3>(file, path, "w" + n), nonlinearity));
-    else if (find(file, "q" + n) != nullptr)
+    else if (find_tensor(file, "q" + n) != nullptr)
       layers.push_back(
           attention_from_qk(x, values<3>(file, path, "q" + n), values<3>(file, path, "k" + n), nonlinearity));
     else
@@ -75,14 +60,15 @@ double accuracy_of(const Vector& mean, const Vector& y) {
 }
 
 Result on_task(const TensorFile& file, const std::string& path, Options& options) {
-  const Readout readout = readout_from(options.text("readout", metadata_of(file, "readout", "average_pooling")));
+  const Readout readout = readout_from(options.text("readout", metadata_text(file, "readout", "average_pooling")));
   const Nonlinearity nonlinearity =
-      nonlinearity_from(options.text("nonlinearity", metadata_of(file, "attention_nonlinearity", "softmax")));
+      nonlinearity_from(options.text("nonlinearity", metadata_text(file, "attention_nonlinearity", "softmax")));
   Prior prior;
   prior.temperature =
-      options.number("temperature", parse_number(metadata_of(file, "temperature", "")).value_or(prior.temperature));
+      options.number("temperature", parse_number(metadata_text(file, "temperature", "")).value_or(prior.temperature));
   const Index width = options.integer("width", 0);
   options.check();
+  if (width < 0) throw InvalidArgument(fmt::format("option 'width' must be 1 or more, found {}", width));
   const auto x = values<3>(file, path, "x_train"), test = values<3>(file, path, "x_test");
   const Vector y = values<1>(file, path, "y_train");
   for (const double label : y)
@@ -90,6 +76,12 @@ Result on_task(const TensorFile& file, const std::string& path, Options& options
       throw DataError(path, 0, 0, fmt::format("y_train holds {}, labels are +1 and -1", label));
   const auto attention = attention_of(file, path, x, nonlinearity), seen = attention_of(file, path, test, nonlinearity);
   for (const Attention& layer : attention) prior.heads.push_back(layer.shape()[1]);
+  Index paths = 1;
+  for (const Index heads : prior.heads)
+    if ((paths *= heads) > most_paths)
+      throw NotSupported(
+          fmt::format("attention_paths: {} layers of heads make more than {} paths", prior.heads.size(), most_paths),
+          {}, "give fewer layers or heads");
   for (const double recorded : recorded_list(file, "widths")) prior.widths.push_back(static_cast<Index>(recorded));
   if (width > 0 || prior.widths.empty()) prior.widths.assign(prior.heads.size() + 1, width > 0 ? width : 100);
   prior.variances = recorded_list(file, "variances");
@@ -117,7 +109,7 @@ Result on_task(const TensorFile& file, const std::string& path, Options& options
   document["variance"] = list(finite.variance);
   document["mean_gp"] = list(infinite.mean);
   document["variance_gp"] = list(infinite.variance);
-  if (find(file, "y_test") != nullptr) {
+  if (find_tensor(file, "y_test") != nullptr) {
     const Vector truth = values<1>(file, path, "y_test");
     if (truth.shape()[0] != finite.mean.shape()[0])
       throw DataError(path, 0, 0,
@@ -138,7 +130,7 @@ Result on_task(const TensorFile& file, const std::string& path, Options& options
 }  // namespace
 
 Result on_tensors(const TensorFile& file, const std::string& name, Options& options) {
-  if (find(file, "x_train") != nullptr) return on_task(file, name, options);
+  if (find_tensor(file, "x_train") != nullptr) return on_task(file, name, options);
   ProbedModel model = probed_model(file, name);
   if (model.probes.size() == 1) model.probes[0].split = "train";  // the examples, whatever they are called
   return on_model(model, options);

@@ -104,6 +104,10 @@ TEST(AttentionPathsFiles, SayWhatIsMissing) {
   file.tensors.erase("x_test");
   EXPECT_THAT(message(file), HasSubstr("no tensor 'x_test'"));
   EXPECT_THROW(of(task(), {{"readout", "all"}}), InvalidArgument);
+  EXPECT_THROW(of(task(), {{"width", "-3"}}), InvalidArgument);
+  file = task();
+  for (int l = 3; l <= 9; ++l) file.tensors.emplace("w" + std::to_string(l), file.tensors.at("w1"));
+  EXPECT_THAT(message(file), HasSubstr("9 layers of heads make more than 256 paths"));
 }
 
 }  // namespace

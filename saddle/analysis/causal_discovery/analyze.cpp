@@ -94,12 +94,12 @@ void add_truth(const Answer& answer, const std::string& file, Result& result, Js
   const Agreement found = compare(answer.discovery.graph, answer.input.names, read_truth(file));
   analysis::Table table{
       fmt::format("Beside the true graph, {}", file), {"", "true", "found", "right", "precision", "recall"}, {}};
-  const auto add = [&](const char* what, Index all, Index right, double precision, double recall) {
-    table.rows.push_back({what, std::to_string(found.true_edges), std::to_string(all), std::to_string(right),
+  const auto add = [&](const char* what, Index truly, Index all, Index right, double precision, double recall) {
+    table.rows.push_back({what, std::to_string(truly), std::to_string(all), std::to_string(right),
                           share_text(precision), share_text(recall)});
   };
-  add("edges of the skeleton", found.edges, found.right_edges, found.precision(), found.recall());
-  add("arrowheads", found.arrows, found.right_arrows, found.arrow_precision(), found.arrow_recall());
+  add("edges of the skeleton", found.true_edges, found.edges, found.right_edges, found.precision(), found.recall());
+  add("arrowheads", found.true_arrows, found.arrows, found.right_arrows, found.arrow_precision(), found.arrow_recall());
   result.tables.insert(result.tables.begin(), std::move(table));
   if (found.skipped > 0)
     result.findings.push_back(fmt::format("true edges of variables that are not here, left out: {}", found.skipped));
@@ -221,9 +221,9 @@ Result on_model(const ProbedModel& model, analysis::Options& options) {
   const Index b = chosen.samples.front();
   Result result;
   result.about = about;
-  auto document = Json{{"model", model.name}, {"split", chosen.probe->split},
-                       {"layer", chosen.at},  {"attention", chosen.layer->attention},
-                       {"sample", b},         {"heads", Json::array()}};
+  auto document = Json{{"model", model.name},        {"split", chosen.probe->split},
+                       {"layer", chosen.at},         {"attention", chosen.layer->attention},
+                       {"sample", chosen.number(b)}, {"heads", Json::array()}};
   double edges = 0;
   for (const Index h : chosen.heads) {
     request.file = fmt::format("layer {}, head {}", chosen.at, h);

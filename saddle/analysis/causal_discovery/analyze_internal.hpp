@@ -20,6 +20,11 @@ struct Chosen {
   std::vector<Index> heads = {};
   Array<double, 4> weights = {};  // of the layer between tokens [B,H,N,N]
 
+  // Of a sample of the probe in its data.
+  Index number(Index sample) const {
+    const auto place = static_cast<std::size_t>(sample);
+    return place < probe->samples.size() ? probe->samples[place] : sample;
+  }
   Index length(Index sample) const { return probe->lengths[static_cast<std::size_t>(sample)]; }
   std::vector<std::string> names(Index sample) const {
     if (probe->names.empty()) return {};

@@ -40,6 +40,7 @@ ProbedModel model() {
   const Index B = 2, H = 2, N = 5, X = 64;
   Probe probe;
   probe.split = "test";
+  probe.samples = {17, 42};
   probe.lengths = {4, 5};
   ProbedLayer layer;
   layer.attention = "softmax";
@@ -59,9 +60,11 @@ TEST(Analyze, Model) {
   const auto json = nlohmann::json::parse(all.json);
   EXPECT_EQ(json["heads"][0]["nodes"].size(), 4U);  // the first sample has four tokens
   EXPECT_EQ(json["heads"][0]["samples"], 64);       // the width of the model
+  EXPECT_EQ(json["sample"], 17);
   analysis::Options one(Texts{{"sample", "1"}, {"head", "1"}, {"layer", "0"}, {"samples", "768"}});
   const auto chosen = nlohmann::json::parse(analysis().on_model(model(), one).json);
   EXPECT_EQ(chosen["heads"].size(), 1U);
+  EXPECT_EQ(chosen["sample"], 42);
   EXPECT_EQ(chosen["heads"][0]["nodes"].size(), 5U);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "saddle/analysis/causal_discovery/analyze_internal.hpp"
 #include "saddle/analysis/causal_discovery/output.hpp"
@@ -72,15 +73,20 @@ Result explain_model(const ProbedModel& model, Request request, const ModelExpla
   const bool one = chosen.samples.size() == 1;
   for (const Index b : chosen.samples) {
     Judge judge(*chosen.probe, b, own.removal);
-    const Index length = chosen.length(b);
     const auto names = chosen.names(b);
-    const SearchResult exhaustive = search_exhaustively(length, judge, own);
+    std::vector<ModelExplanation> of_heads;
+    std::set<Index> candidates;  // of any head
+    for (const Index h : chosen.heads) {
+      request.file = fmt::format("layer {}, head {}", chosen.at, h);
+      of_heads.push_back(explain_head(chosen.attention(b, h), names, h, request, judge, own));
+      candidates.insert(of_heads.back().candidates.begin(), of_heads.back().candidates.end());
+    }
+    const SearchResult exhaustive = search_exhaustively({candidates.begin(), candidates.end()}, judge, own);
     all.add(exhaustive);
     SearchResult smallest;
     Json heads = Json::array();
-    for (const Index h : chosen.heads) {
-      request.file = fmt::format("layer {}, head {}", chosen.at, h);
-      const ModelExplanation found = explain_head(chosen.attention(b, h), names, h, request, judge, own);
+    for (const ModelExplanation& found : of_heads) {
+      const Index h = found.head;
       graph.add(found.by_graph);
       weight.add(found.by_weight);
       smallest.calls += found.by_graph.calls;
@@ -96,8 +102,8 @@ Result explain_model(const ProbedModel& model, Request request, const ModelExpla
       const auto size = [](const SearchResult& search) {
         return search.found ? std::to_string(search.tokens.size()) : std::string("none");
       };
-      each.rows.push_back({std::to_string(chosen.probe->samples[static_cast<std::size_t>(b)]),
-                           class_name(model, judge.predicted()), std::to_string(h), set_text(found.by_graph, names),
+      each.rows.push_back({std::to_string(chosen.number(b)), class_name(model, judge.predicted()), std::to_string(h),
+                           set_text(found.by_graph, names),
                            found.by_graph.found ? class_name(model, found.by_graph.becomes) : "",
                            std::to_string(found.by_graph.calls), size(found.by_weight),
                            std::to_string(found.by_weight.calls), size(exhaustive), std::to_string(exhaustive.calls)});
@@ -113,12 +119,13 @@ Result explain_model(const ProbedModel& model, Request request, const ModelExpla
             marked.push_back(static_cast<Index>(v));
         const std::string dot = fmt::format("layer{}_head{}.dot", chosen.at, h);
         result.networks.push_back(to_network(
-            found.answer, fmt::format("Graph of {}, prediction and explanation marked", request.file), dot, marked));
+            found.answer, fmt::format("Graph of {}, prediction and explanation marked", found.answer.request.file), dot,
+            marked));
         result.files.emplace_back(dot, found.answer.dot);
       }
     }
     best.add(smallest);
-    samples.push_back({{"sample", chosen.probe->samples[static_cast<std::size_t>(b)]},
+    samples.push_back({{"sample", chosen.number(b)},
                        {"predicted", judge.predicted()},
                        {"probability", judge.probability()},
                        {"all_sets", json_of(exhaustive)},

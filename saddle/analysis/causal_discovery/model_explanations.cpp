@@ -129,10 +129,11 @@ ModelExplanation explain_head(const Matrix& attention, std::vector<std::string> 
   for (const Index position : positions)
     if (position != target && position < N) others.push_back(position);
   SearchResult by_weight = search_by_weight(others, weight, judge);
-  return {head, std::move(answer), std::move(search), std::move(by_weight)};
+  return {head, std::move(answer), std::move(search), std::move(by_weight), std::move(others)};
 }
 
-SearchResult search_exhaustively(Index length, Judge& judge, const ModelExplainOptions& options) {
+SearchResult search_exhaustively(const Nodes& tokens, Judge& judge, const ModelExplainOptions& options) {
+  const auto length = static_cast<Index>(tokens.size());
   SearchResult search;
   for (Index size = 1; size <= length && !search.found; ++size) {
     Nodes set(static_cast<std::size_t>(size));
@@ -140,7 +141,8 @@ SearchResult search_exhaustively(Index length, Judge& judge, const ModelExplainO
     std::vector<Nodes> waiting;
     bool more = true;
     while (more) {
-      waiting.push_back(set);
+      Nodes& next = waiting.emplace_back();
+      for (const Index place : set) next.push_back(tokens[static_cast<std::size_t>(place)]);
       more = next_subset(set, length);
       const bool last = search.calls + static_cast<Index>(waiting.size()) >= options.max_calls;
       if (more && !last && waiting.size() < together) continue;

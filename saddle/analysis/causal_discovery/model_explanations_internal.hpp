@@ -25,6 +25,7 @@ struct ModelExplanation {
   Answer answer;           // the graph that was searched, its target the prediction
   SearchResult by_graph;   // CLEANN
   SearchResult by_weight;  // tokens in falling order of the attention that the target pays them, one more each time
+  Nodes candidates = {};   // the tokens that both may take, ascending
 };
 
 // Asks the model about sets of tokens of a sample; answers are kept, calls are counted by the searches.
@@ -57,7 +58,7 @@ SADDLE_API Matrix with_readout(const Matrix& attention);
 SADDLE_API ModelExplanation explain_head(const Matrix& attention, std::vector<std::string> names, Index head,
                                          const Request& request, Judge& judge, const ModelExplainOptions& options);
 
-// All sets of the `length` tokens by size, then lexicographically.
-SADDLE_API SearchResult search_exhaustively(Index length, Judge& judge, const ModelExplainOptions& options);
+// All sets of these tokens, which ascend, by size, then lexicographically.
+SADDLE_API SearchResult search_exhaustively(const Nodes& tokens, Judge& judge, const ModelExplainOptions& options);
 
 }  // namespace saddle::analysis::causal_discovery

@@ -84,16 +84,19 @@ TEST(ModelExplanations, TryingAllSetsFindsTheToken) {
   Oracle oracle;
   const Probe probe = oracle.probe(1, 1, 5);
   Judge judge(probe, 0, Removal::pad);
-  const SearchResult found = search_exhaustively(5, judge, {});
+  const SearchResult found = search_exhaustively({0, 1, 2, 3, 4}, judge, {});
   EXPECT_TRUE(found.found);
   EXPECT_THAT(found.tokens, ElementsAre(2));
   EXPECT_EQ(found.calls, 5);  // all sets of one token, as CLEANN tries all sets of a size
   EXPECT_EQ(found.becomes, 0);
+  const SearchResult among = search_exhaustively({1, 2, 4}, judge, {});
+  EXPECT_THAT(among.tokens, ElementsAre(2));
+  EXPECT_EQ(among.calls, 3);
   oracle.key = 99;  // nothing changes the prediction
   Judge stubborn(probe, 0, Removal::pad);
   ModelExplainOptions few;
   few.max_calls = 7;
-  const SearchResult none = search_exhaustively(5, stubborn, few);
+  const SearchResult none = search_exhaustively({0, 1, 2, 3, 4}, stubborn, few);
   EXPECT_FALSE(none.found);
   EXPECT_EQ(none.calls, 7);
 }
@@ -143,6 +146,16 @@ TEST(ModelExplanations, AsAnAnalysis) {
   EXPECT_TRUE(all.networks.empty());
   EXPECT_EQ(all.tables.at(1).rows.size(), 6U);  // three samples, two heads
   EXPECT_EQ(nlohmann::json::parse(all.json)["removal"], "close");
+}
+
+// No way to search takes tokens that were not asked about.
+TEST(ModelExplanations, AllWaysHaveTheSameCandidates) {
+  Oracle oracle;
+  analysis::Options some(Texts{{"explain", "true"}, {"nodes", "0,1,3"}});
+  const auto sample = nlohmann::json::parse(analysis().on_model(model(oracle, 1), some).json)["samples"][0];
+  EXPECT_EQ(sample["all_sets"]["found"], false);  // only token 2 would do
+  EXPECT_EQ(sample["all_sets"]["calls"], 7);
+  for (const auto& head : sample["heads"]) EXPECT_EQ(head["by_weight"]["found"], false);
 }
 
 TEST(ModelExplanations, NeedAModelToAsk) {

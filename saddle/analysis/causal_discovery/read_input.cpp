@@ -19,9 +19,6 @@ namespace saddle::analysis::causal_discovery {
 
 namespace {
 
-// More categories than this in a column are numbers that somebody took for categories.
-constexpr std::int32_t most_categories = 100;
-
 std::vector<std::string> numbered(Index n) {
   std::vector<std::string> names;
   for (Index i = 0; i < n; ++i) names.push_back(std::to_string(i));

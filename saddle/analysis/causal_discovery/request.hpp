@@ -20,6 +20,9 @@ SADDLE_API std::string_view to_string(TestKind test);  // "auto", "fisher_z", "c
 SADDLE_API Algorithm parse_algorithm(std::string_view name);
 SADDLE_API TestKind parse_test(std::string_view name);
 
+// More categories than this in a column are numbers that somebody took for categories.
+inline constexpr std::int32_t most_categories = 100;
+
 struct Request {
   std::string file;                      // a table (.csv, .tsv, .txt), or .safetensors with attention or correlations
   std::optional<std::string> text = {};  // the contents of the table, for a caller that has them unpacked

@@ -24,7 +24,7 @@ double share(Index part, Index whole) {
 double Agreement::precision() const { return share(right_edges, edges); }
 double Agreement::recall() const { return share(right_edges, true_edges); }
 double Agreement::arrow_precision() const { return share(right_arrows, arrows); }
-double Agreement::arrow_recall() const { return share(right_arrows, true_edges); }
+double Agreement::arrow_recall() const { return share(right_arrows, true_arrows); }
 
 TrueEdges parse_truth(std::string_view text, const std::string& file) {
   TrueEdges edges;
@@ -48,6 +48,10 @@ TrueEdges parse_truth(std::string_view text, const std::string& file) {
       edges.emplace_back(table.columns[0][static_cast<std::size_t>(r)], table.columns[1][static_cast<std::size_t>(r)]);
   }
   if (edges.empty()) throw DataError(file, 0, 0, "the true graph has no edges");
+  for (const auto& [cause, effect] : edges)
+    if (cause == effect)
+      throw DataError(file, 0, 0, fmt::format("the true graph says that '{}' causes itself", cause),
+                      "leave such edges out: graphs here are between different variables");
   return edges;
 }
 
@@ -72,7 +76,10 @@ Agreement compare(const Graph& graph, const std::vector<std::string>& names, con
   if (directed.empty())
     throw InvalidArgument(fmt::format("none of the {} true edges is between nodes of the graph", truth.size()),
                           "the true graph must use the names of the columns");
-  found.true_edges = static_cast<Index>(directed.size());
+  found.true_arrows = static_cast<Index>(directed.size());
+  found.true_edges = std::count_if(directed.begin(), directed.end(), [&](const auto& edge) {
+    return edge.first < edge.second || !directed.contains({edge.second, edge.first});
+  });
   for (Index a = 0; a < graph.size(); ++a)
     for (Index b = 0; b < graph.size(); ++b) {
       if (!graph.adjacent(a, b)) continue;

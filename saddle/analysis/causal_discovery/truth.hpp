@@ -13,13 +13,15 @@ namespace saddle::analysis::causal_discovery {
 using TrueEdges = std::vector<std::pair<std::string, std::string>>;
 
 // From lines such as "3. smoke --> bronc", or from a table whose first two columns are cause and effect. Lines of other
-// kinds before the edges are skipped in the first form. Throws DataError where there is no edge.
+// kinds before the edges are skipped in the first form. Throws DataError where there is no edge, and where a variable
+// is its own cause.
 SADDLE_API TrueEdges parse_truth(std::string_view text, const std::string& file);
 // Throws IoError.
 SADDLE_API TrueEdges read_truth(const std::string& file);
 
 struct Agreement {
-  Index true_edges = 0;                // between nodes of the graph
+  Index true_edges = 0;                // pairs of nodes of the graph that truly are adjacent
+  Index true_arrows = 0;               // causes with their effects; more than true_edges where two cause each other
   Index edges = 0, right_edges = 0;    // found; of these between nodes that truly are adjacent
   Index arrows = 0, right_arrows = 0;  // arrowheads found; of these at the effect of a true edge
   Index skipped = 0;                   // true edges of variables that the graph does not have

@@ -21,6 +21,7 @@ TEST(Truth, WhatIsNoGraphIsRefused) {
   EXPECT_THROW(parse_truth("cause\na\n", "graph.csv"), DataError);
   EXPECT_THROW(parse_truth("", "graph.csv"), DataError);
   EXPECT_THROW(parse_truth("1. -->\n", "graph.txt"), DataError);
+  EXPECT_THROW(parse_truth("cause,effect\na,b\nb,b\n", "graph.csv"), DataError);
   EXPECT_THROW(read_truth("missing.csv"), IoError);
 }
 
@@ -61,6 +62,17 @@ TEST(Truth, ATurnedArrowIsAnEdgeOnly) {
   const Agreement found = compare(graph, {"a", "b"}, {{"a", "b"}});
   EXPECT_EQ(found.right_edges, 1);
   EXPECT_EQ(found.right_arrows, 0);
+}
+
+TEST(Truth, CausesOfEachOtherAreOneEdge) {
+  Graph graph(2);
+  graph.set(1, 0, Mark::arrow);
+  graph.set(0, 1, Mark::arrow);
+  const Agreement found = compare(graph, {"a", "b"}, {{"a", "b"}, {"b", "a"}});
+  EXPECT_EQ(found.true_edges, 1);
+  EXPECT_EQ(found.true_arrows, 2);
+  EXPECT_EQ(found.recall(), 1);
+  EXPECT_EQ(found.arrow_recall(), 1);
 }
 
 }  // namespace

@@ -22,6 +22,11 @@ Index width_of(const Probe& probe) {
                         "give tokens [L+1,B,N,X] or heads [L,B,H,N,E]");
 }
 
+// 0 where nothing shows them.
+Index heads_of(const ProbedLayer& layer) {
+  return !layer.heads.empty() ? layer.heads.shape()[1] : layer.weights.empty() ? 0 : layer.weights.shape()[1];
+}
+
 }  // namespace
 
 Result on_file(const std::string& file, Options& options) {
@@ -37,6 +42,7 @@ Result on_model(const ProbedModel& model, Options& options) {
   PlanRequest request;
   request.depth = static_cast<Index>(probe.layers.size());
   request.width = width_of(probe);
+  request.heads = heads_of(probe.layers.front());
   return result_of(std::move(request), options);
 }
 

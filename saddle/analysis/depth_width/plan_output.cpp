@@ -96,10 +96,12 @@ std::string to_json(const Plan& plan) {
 
 Result to_result(const Plan& plan, const PlanRequest& request) {
   Result result;
-  result.about =
-      "Depth and width of the shapes beside the line on which depth starts to pay, with its standard error dashed"
-      ", and the shapes that have as many parameters. A good model stands on the line; above it more layers would "
-      "pay, below it fewer and wider layers would do better.";
+  const std::string errors = request.band == 1 ? "one standard error" : fmt::format("{} standard errors", request.band);
+  result.about = fmt::format(
+      "Depth and width of the shapes beside the line on which depth starts to pay, with {} dashed, and the shapes that "
+      "have as many parameters. A good model stands on the line; above it more layers would pay, below it fewer and "
+      "wider layers would do better.",
+      errors);
   std::string sentences = verdict(plan);
   for (std::size_t end = sentences.find('\n'); end != std::string::npos; end = sentences.find('\n')) {
     result.findings.push_back(sentences.substr(0, end));
@@ -124,7 +126,7 @@ Result to_result(const Plan& plan, const PlanRequest& request) {
 
   const Fit fit;
   Chart chart{"Width from which a depth pays", "depth", "width", {}, true};
-  Curve line{"the line", {}}, above{"one error above", {}, true}, below{"one error below", {}, true},
+  Curve line{"the line", {}}, above{errors + " above", {}, true}, below{errors + " below", {}, true},
       size{amount_text(plan.params) + " parameters", {}, true};
   const Index last = deepest + deepest / 8;
   const Index stride = std::max<Index>(1, last / 64);

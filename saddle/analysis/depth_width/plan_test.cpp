@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "saddle/analysis/depth_width/depth_width.hpp"
 #include "saddle/base/error.hpp"
 
 namespace saddle::analysis::depth_width {
@@ -93,6 +94,38 @@ TEST(Plan, ThePageShowsTheLineAndTheShapes) {
   EXPECT_EQ(place("recommended"), (std::pair{80.0, 13440.0}));
   EXPECT_EQ(result.tables.at(0).rows.size(), plan.rows.size());
   EXPECT_EQ(nlohmann::json::parse(result.json)["given"]["regime"], -1);
+}
+
+TEST(Plan, TheBandIsNamed) {
+  PlanRequest request = for_params("50M");
+  const auto name = [&] { return to_result(make_plan(request), request).charts.at(0).curves.at(1).name; };
+  EXPECT_EQ(name(), "one standard error above");
+  request.band = 2.5;
+  EXPECT_EQ(name(), "2.5 standard errors above");
+  EXPECT_THAT(to_result(make_plan(request), request).about, HasSubstr("with 2.5 standard errors dashed"));
+}
+
+// What a model shows and what its settings say are one plan: both know its heads.
+TEST(Plan, AModelIsPlannedByItsHeads) {
+  ProbedModel model;
+  Probe& probe = model.probes.emplace_back();
+  probe.tokens = Array<double, 3>({1, 2, 512});
+  probe.layers.resize(6);
+  for (ProbedLayer& layer : probe.layers) layer.heads = Array<double, 4>({1, 4, 2, 128});
+  Options options;
+  PlanRequest request;
+  request.depth = 6;
+  request.width = 512;
+  request.heads = 4;
+  EXPECT_EQ(analysis().on_model(model, options).json, to_json(make_plan(request)));
+  request.heads = 0;
+  EXPECT_NE(analysis().on_model(model, options).json, to_json(make_plan(request)));
+  for (ProbedLayer& layer : probe.layers) {
+    layer.weights = Array<double, 4>({1, 4, 2, 2});
+    layer.heads = {};
+  }
+  request.heads = 4;
+  EXPECT_EQ(analysis().on_model(model, options).json, to_json(make_plan(request)));
 }
 
 TEST(Plan, AmountsAreReadable) {

@@ -124,6 +124,7 @@ const Analysis& analysis() {
   note      = {arXiv:2209.15425}
 })";
     own.on_model = on_model;
+    own.needs_model = true;
     return own;
   }();
   return value;

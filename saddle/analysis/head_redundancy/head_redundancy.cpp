@@ -109,6 +109,8 @@ Measures measure(const Array<double, 4>& heads, const std::vector<Index>& length
   for (Index h = 0; h < H; ++h) rows.push_back(rows_of(heads, lengths, h));
   const Index count = rows.empty() ? 0 : rows[0].rows();
   if (count == 0) throw InvalidArgument("[head_redundancy] there is no token to look at");
+  for (const Matrix& own : rows)
+    if (!own.allFinite()) throw InvalidArgument("[head_redundancy] outputs of heads hold NaN or infinity");
   for (const Matrix& own : rows) m.norm += own.rowwise().norm().mean() / static_cast<double>(H);
   if (H < 2) return m;
   double squares = 0;

@@ -45,6 +45,15 @@ TEST(HeadRedundancy, LeavesPaddingOut) {
   EXPECT_THROW(measure(heads, {0}), InvalidArgument);
 }
 
+TEST(HeadRedundancy, RefusesWhatIsNoNumber) {
+  for (const double wrong : {std::nan(""), HUGE_VAL}) {
+    Array<double, 4> heads = orthogonal(1, 2, 4, 1.0);
+    heads(0, 1, 3, 0) = wrong;
+    EXPECT_THROW(measure(heads, {4}), InvalidArgument);
+    EXPECT_NEAR(measure(heads, {3}).relative, std::sqrt(2.0), 1e-12);  // padding may hold anything
+  }
+}
+
 TEST(HeadRedundancy, OneHeadHasNoPairs) { EXPECT_EQ(measure(orthogonal(1, 1, 3, 1.0), {3}).distance, 0); }
 
 TEST(HeadRedundancy, DescribesAModel) {

@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "saddle/analysis/imf/imf_internal.hpp"
+#include "saddle/analysis/named_tensors_internal.hpp"
 #include "saddle/base/error.hpp"
-#include "saddle/io/safetensors.hpp"
 #include "saddle/mechanisms/golden_tape.hpp"
 
 namespace saddle::analysis::imf {
@@ -48,9 +48,12 @@ Value shares(const Value& m, const Value& kind) {
 
 void require_shapes(const Value& attention, const Value& kind) {
   const Shape& a = attention.shape();
-  if (a.size() != 5 || a[3] != a[4] || kind.rank() != 2 || kind.size(0) != a[0] || kind.size(1) != a[4])
-    throw InvalidArgument(fmt::format("[imf] attention has shape {} and kind {}: (B,L,H,S,S) and (B,S) are expected",
-                                      to_string(a), to_string(kind.shape())));
+  const bool empty = std::find(a.begin(), a.end(), 0) != a.end();
+  if (empty || a.size() != 5 || a[3] != a[4] || kind.rank() != 2 || kind.size(0) != a[0] || kind.size(1) != a[4])
+    throw InvalidArgument(
+        fmt::format("[imf] attention has shape {} and kind {}: (B,L,H,S,S) and (B,S) are expected, none of "
+                    "them 0",
+                    to_string(a), to_string(kind.shape())));
 }
 
 Value identity(Index S) {
@@ -59,17 +62,16 @@ Value identity(Index S) {
   return {{1, S, S}, data};
 }
 
-Result on_file(const std::string& file, Options& options) {
-  const std::string attention_name = options.text("attention", "attention"), kind_name = options.text("kind", "kind");
+Result on_tensors(const TensorFile& file, const std::string& path, Options& options) {
+  const std::string attention_name = options.text("attention", "attention"), kind_name = options.text("kind", "");
+  if (kind_name.empty() && find_tensor(file, "kind") == nullptr) return on_model(probed_model(file, path), options);
   options.check();
-  const TensorFile tensors = io::read_safetensors(file);
   const auto find = [&](const std::string& name) -> Value {
-    for (const std::string& each : {name, "in." + name})
-      if (const auto found = tensors.tensors.find(each); found != tensors.tensors.end()) return Value(found->second);
-    throw DataError(file, 0, 0, fmt::format("has no tensor '{}'", name),
+    if (const Tensor* const found = find_tensor(file, name)) return Value(*found);
+    throw DataError(path, 0, 0, fmt::format("has no tensor '{}'", name),
                     "attention (B,L,H,S,S) and kind (B,S) are expected: 0 special, 1 language, 2 vision");
   };
-  const Value attention = find(attention_name), kind = find(kind_name);
+  const Value attention = find(attention_name), kind = find(kind_name.empty() ? "kind" : kind_name);
   require_shapes(attention, kind);
   std::vector<std::string> layers;
   for (Index l = 0; l < attention.size(1); ++l) layers.push_back(std::to_string(l));
@@ -229,8 +231,8 @@ const Analysis& analysis() {
   note      = {arXiv:2106.13488}
 })";
     own.golden = {{"imf", check}};
-    own.on_file = on_file;
     own.on_model = on_model;
+    own.on_tensors = on_tensors;
     return own;
   }();
   return value;

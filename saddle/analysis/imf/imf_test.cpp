@@ -49,18 +49,41 @@ TEST(Imf, MasksAPickedTokenWithThoseItReads) {
 TEST(Imf, RefusesShapesThatDoNotFit) {
   EXPECT_THROW(flow(tape::zeros({1, 2, 3, 7, 6}), kind, Flow::layer), InvalidArgument);
   EXPECT_THROW(flow(tape::zeros({2, 2, 3, 7, 7}), kind, Flow::layer), InvalidArgument);
+  EXPECT_THROW(flow(tape::zeros({1, 0, 3, 7, 7}), kind, Flow::layer), InvalidArgument);
+  EXPECT_THROW(flow_of_heads(tape::zeros({1, 2, 0, 7, 7}), kind), InvalidArgument);
   EXPECT_THROW(feature_mask(tape::zeros({1, 2, 3}), Value({1, 1}, {0}), 1), InvalidArgument);
 }
 
 TEST(Imf, ReadsAFile) {
   Options options;
-  const Result result =
-      analysis().on_file(SADDLE_SOURCE_DIR "/tests/golden/imf/imf_b2_l3_h2_s13_pad.safetensors", options);
+  const std::string file = SADDLE_SOURCE_DIR "/tests/golden/imf/imf_b2_l3_h2_s13_pad.safetensors";
+  const Result result = analyze_file(analysis(), file, options);
   ASSERT_EQ(result.tables.size(), 1u);
   EXPECT_EQ(result.tables[0].rows.size(), 9u);
   Options wrong(std::map<std::string, std::string>{{"kind", "sort"}});
-  EXPECT_THROW(analysis().on_file(SADDLE_SOURCE_DIR "/tests/golden/imf/imf_b2_l3_h2_s13_pad.safetensors", wrong),
-               DataError);
+  EXPECT_THROW(analyze_file(analysis(), file, wrong), DataError);
+}
+
+// Named tensors: attention with the kinds of its tokens, or what a model did.
+TEST(Imf, TakesTensors) {
+  Tensor attention(DType::f64, {1, 1, 1, 4, 4}), kinds(DType::f64, {1, 4});
+  for (Index i = 0; i < attention.size(); ++i) attention.set(i, 0.25);
+  for (Index i = 0; i < 4; ++i) kinds.set(i, i < 2 ? 1 : 2);
+  Options options, same;
+  const Result raw = analyze_tensors(analysis(), {{{"attention", attention}, {"kind", kinds}}, {}}, "arrays", options);
+  const Result probed = analyze_tensors(analysis(), {{{"weights", attention}, {"kinds", kinds}}, {}}, "arrays", same);
+  EXPECT_EQ(raw.figures, probed.figures);
+  EXPECT_NEAR(raw.figures.back().second, 0.5, 1e-12);
+}
+
+TEST(Imf, OneKindOfTokensHasNoChance) {
+  Tensor attention(DType::f64, {1, 1, 1, 2, 2}), kinds(DType::f64, {1, 2});
+  for (Index i = 0; i < 4; ++i) attention.set(i, 0.5);
+  for (Index i = 0; i < 2; ++i) kinds.set(i, 1);
+  Options options;
+  const Result result =
+      analyze_tensors(analysis(), {{{"weights", attention}, {"kinds", kinds}}, {}}, "arrays", options);
+  EXPECT_EQ(result.findings.at(0), "Layer 0: nothing can cross, all tokens are of one kind.");
 }
 
 // Two layers of two heads: in the first, a head reads the other modality alone and a head its own alone; the second is

@@ -86,8 +86,10 @@ Result on_model(const ProbedModel& model, Options& options) {
   const double level = json["chance"];
   for (std::size_t l = 0; l < names.size(); ++l) {
     const double share = json["flows"]["layer"][l][0];
-    result.findings.push_back(fmt::format("Layer {} lets {:.3f} cross, {:.2f} times what uniform attention would.",
-                                          names[l], share, share / level));
+    result.findings.push_back(
+        level > 0 ? fmt::format("Layer {} lets {:.3f} cross, {:.2f} times what uniform attention would.", names[l],
+                                share, share / level)
+                  : fmt::format("Layer {}: nothing can cross, all tokens are of one kind.", names[l]));
   }
   for (const auto* notes : {&left_out, &signs})
     result.findings.insert(result.findings.end(), notes->begin(), notes->end());

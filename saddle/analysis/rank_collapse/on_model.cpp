@@ -1,6 +1,8 @@
 // Rank collapse in a trained model: the tokens of every sample from block to block.
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "saddle/analysis/rank_collapse/report_internal.hpp"
 #include "saddle/base/error.hpp"
@@ -52,13 +54,17 @@ std::vector<Matrix> mean_attention(const std::vector<Array<double, 4>>& weights,
   return attention;
 }
 
-// Smallest weight on an edge of every layer, of the mean over heads: the theorem is about one matrix per layer.
+// Smallest weight on an edge of every layer, of the mean over heads: the theorem is about one matrix per layer, whose
+// rows sum to 1. 0, of which nothing follows, where they do not.
 std::vector<double> smallest_weights(const std::vector<Matrix>& attention, const Mask& mask) {
   std::vector<double> smallest;
   for (const Matrix& own : attention) {
     double least = std::numeric_limits<double>::infinity();
     for (Index i = 0; i < mask.size(); ++i)
       if (mask.data()[i] != 0) least = std::min(least, own.data()[i]);
+    const Index N = own.shape()[0];
+    for (Index i = 0; i < N; ++i)
+      if (!(std::fabs(std::accumulate(&own(i, 0), &own(i, 0) + N, 0.0) - 1) <= 1e-4)) least = 0;
     smallest.push_back(least);
   }
   return smallest;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "saddle/analysis/named_tensors_internal.hpp"
 #include "saddle/analysis/rank_collapse/report_internal.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
@@ -11,23 +12,10 @@ namespace saddle::analysis::rank_collapse {
 
 namespace {
 
-// A tensor by its name, or as recorded cases call it; null where there is none.
-const Tensor* find(const TensorFile& file, const std::string& name) {
-  for (const std::string& full : {name, "in." + name, "param." + name})
-    if (const auto found = file.tensors.find(full); found != file.tensors.end()) return &found->second;
-  return nullptr;
-}
-
 template <int Rank>
 Array<double, Rank> values(const TensorFile& file, const std::string& path, const std::string& name) {
-  const Tensor* const tensor = find(file, name);
-  if (tensor == nullptr)
-    throw DataError(path, 0, 0, fmt::format("the stack lacks the tensor '{}'", name),
-                    "a stack has x [B,N,d], w_q and w_k [L,H,d,k], w_v [L,H,d,d], and may have mask [N,N]");
-  if (tensor->shape().size() != Rank)
-    throw DataError(path, 0, 0,
-                    fmt::format("'{}' has shape {}, expected {} dimensions", name, to_string(tensor->shape()), Rank));
-  return to_double<Rank>(tensor->view());
+  return tensor_values<Rank>(file, path, name,
+                             "a stack has x [B,N,d], w_q and w_k [L,H,d,k], w_v [L,H,d,d], and may have mask [N,N]");
 }
 
 Mask mask_from(const TensorFile& file, const std::string& path) {
@@ -37,17 +25,8 @@ Mask mask_from(const TensorFile& file, const std::string& path) {
   return mask;
 }
 
-std::string metadata_of(const TensorFile& file, const std::string& name, const std::string& fallback) {
-  const auto found = file.metadata.find(name);
-  if (found == file.metadata.end()) return fallback;
-  // Recorded cases hold JSON: texts stand in quotes.
-  std::string text = found->second;
-  std::erase(text, '"');
-  return text;
-}
-
 double number_of(const TensorFile& file, const std::string& name, double fallback) {
-  return parse_number(metadata_of(file, name, "")).value_or(fallback);
+  return parse_number(metadata_text(file, name, "")).value_or(fallback);
 }
 
 Result on_stack(const TensorFile& file, const std::string& path, Options& options) {
@@ -57,8 +36,8 @@ Result on_stack(const TensorFile& file, const std::string& path, Options& option
   stack.w_v = values<4>(file, path, "w_v");
   const auto recorded = static_cast<Index>(number_of(file, "num_layers", static_cast<double>(stack.w_q.shape()[0])));
   stack.layers = options.integer("layers", recorded);
-  stack.norm = norm_from(options.text("norm", metadata_of(file, "norm", "none")));
-  stack.residual = options.flag("residual", metadata_of(file, "residual", "false") == "true");
+  stack.norm = norm_from(options.text("norm", metadata_text(file, "norm", "none")));
+  stack.residual = options.flag("residual", metadata_text(file, "residual", "false") == "true");
   stack.temperature = options.number("temperature", number_of(file, "temperature", 0));
   const double rank_rtol = options.number("rank_rtol", number_of(file, "rank_rtol", default_rank_rtol));
   const std::string kind = options.text("mask", "");
@@ -68,15 +47,18 @@ Result on_stack(const TensorFile& file, const std::string& path, Options& option
     throw InvalidArgument(fmt::format("option 'layers' must be from 1 to 100000, found {}", stack.layers));
   const Array<double, 3> x = values<3>(file, path, "x");
   const Index B = x.shape()[0], N = x.shape()[1], d = x.shape()[2];
-  Mask whole = !kind.empty()                   ? make_mask(kind, N, window)
-               : find(file, "mask") != nullptr ? mask_from(file, path)
-                                               : complete_mask(N);
-  const Tensor* const kept = find(file, "token_mask");
+  Mask whole = !kind.empty()                          ? make_mask(kind, N, window)
+               : find_tensor(file, "mask") != nullptr ? mask_from(file, path)
+                                                      : complete_mask(N);
+  const Tensor* const kept = find_tensor(file, "token_mask");
+  if (kept != nullptr && kept->shape() != Shape{B, N})
+    throw DataError(
+        path, 0, 0,
+        fmt::format("'token_mask' has shape {}, expected {}", to_string(kept->shape()), to_string(Shape{B, N})));
   std::vector<Trace> traces;
   for (Index b = 0; b < B; ++b) {
     std::vector<bool> exists(static_cast<std::size_t>(N), true);
-    for (Index i = 0; kept != nullptr && i < N; ++i)
-      if (b * N + i < kept->size()) exists[static_cast<std::size_t>(i)] = kept->at(b * N + i) != 0;
+    for (Index i = 0; kept != nullptr && i < N; ++i) exists[static_cast<std::size_t>(i)] = kept->at(b * N + i) != 0;
     Matrix own({std::count(exists.begin(), exists.end(), true), d});
     for (Index i = 0, row = 0; i < N; ++i) {
       if (!exists[static_cast<std::size_t>(i)]) continue;
@@ -141,8 +123,8 @@ Result on_mask(const TensorFile& file, const std::string& path, Options& options
 }  // namespace
 
 Result on_tensors(const TensorFile& file, const std::string& name, Options& options) {
-  if (find(file, "w_q") != nullptr) return on_stack(file, name, options);
-  if (find(file, "mask") != nullptr) return on_mask(file, name, options);
+  if (find_tensor(file, "w_q") != nullptr) return on_stack(file, name, options);
+  if (find_tensor(file, "mask") != nullptr) return on_mask(file, name, options);
   return on_model(probed_model(file, name), options);
 }
 

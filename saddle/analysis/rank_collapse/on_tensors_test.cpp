@@ -96,6 +96,29 @@ TEST(RankCollapseFiles, AttentionMapsAlone) {
   EXPECT_THAT(result.findings.back(), HasSubstr("Only attention weights are given"));
 }
 
+// The theorem is about rows that sum to 1.
+TEST(RankCollapseFiles, OtherWeightsHaveNoRate) {
+  TensorFile file;
+  Tensor weights(DType::f64, {2, 1, 1, 4, 4});
+  const auto promised = [&](double weight) {
+    for (Index i = 0; i < weights.size(); ++i) weights.set(i, weight);
+    file.tensors.insert_or_assign("weights", weights);
+    return Json::parse(of(file).json)["splits"][0]["guaranteed_rate"].get<double>();
+  };
+  EXPECT_LT(promised(0.25), 1);
+  EXPECT_EQ(promised(0.9), 1);
+  EXPECT_EQ(promised(0.2), 1);
+}
+
+TEST(RankCollapseFiles, AMaskOfTokensHasTheirShape) {
+  TensorFile file = stack_file();
+  Tensor kept(DType::f64, {1, 2});
+  kept.set(0, 1);
+  kept.set(1, 1);
+  file.tensors.emplace("token_mask", kept);
+  EXPECT_THROW(of(file), DataError);
+}
+
 TEST(RankCollapseFiles, SayWhatIsMissing) {
   TensorFile file = stack_file();
   file.tensors.erase("w_v");
@@ -103,7 +126,7 @@ TEST(RankCollapseFiles, SayWhatIsMissing) {
     of(file);
     FAIL();
   } catch (const DataError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("lacks the tensor 'w_v'"));
+    EXPECT_THAT(error.what(), HasSubstr("there is no tensor 'w_v'"));
   }
   EXPECT_THROW(of(stack_file(), {{"layers", "0"}}), InvalidArgument);
   EXPECT_THROW(of(stack_file(), {{"norm", "batch"}}), InvalidArgument);

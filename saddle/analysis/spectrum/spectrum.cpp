@@ -159,6 +159,8 @@ Result on_model(const ProbedModel& model, Options& options) {
 Measures measure(const Array<double, 2>& matrix) {
   const Index n = matrix.shape()[0], m = matrix.shape()[1];
   if (n < 1 || m < 1) throw InvalidArgument("[spectrum] an empty matrix has no singular values");
+  if (!std::all_of(matrix.begin(), matrix.end(), [](double value) { return std::isfinite(value); }))
+    throw InvalidArgument("[spectrum] the matrix holds NaN or infinity");
   const Eigen::Map<const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>> a(matrix.data(), n, m);
   const Eigen::BDCSVD<Eigen::MatrixXd> svd(a);
   Measures out;

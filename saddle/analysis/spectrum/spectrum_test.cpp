@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "saddle/base/error.hpp"
@@ -20,6 +21,10 @@ TEST(Spectrum, OfADiagonalMatrix) {
   EXPECT_NEAR(m.values[2], 1, 1e-12);
   EXPECT_EQ(m.explained_90, 2);  // 16 of 21, then 20 of 21
   EXPECT_THROW(measure(Array<double, 2>({0, 3})), InvalidArgument);
+  for (const double wrong : {std::nan(""), HUGE_VAL}) {
+    matrix(0, 1) = wrong;
+    EXPECT_THROW(measure(matrix), InvalidArgument);
+  }
 }
 
 TEST(Spectrum, EffectiveRankCountsEqualValues) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "saddle/nn/models/reading.hpp"
 #include "saddle/nn/models/registry.hpp"
 #include "saddle/nn/onnx/export_model.hpp"
 #include "saddle/nn/taps.hpp"
@@ -79,6 +80,8 @@ c10::Dict<std::string, Tensor> observe(Model& model, const Batch& batch) {
   // A pair of documents runs through the encoder twice; the first one is looked at.
   const std::size_t depth = model.attentions().size();
   if (!taps.tokens.empty()) seen.insert("tokens", taps.tokens.front());
+  if (!taps.layers.empty()) seen.insert("lengths", attended_lengths(model, batch, taps.layers.front().heads.size(2)));
+  if (const Tensor kinds = model.modalities(batch); kinds.defined()) seen.insert("kinds", kinds);
   for (std::size_t layer = 0; layer < std::min(depth, taps.layers.size()); ++layer) {
     const std::string name = "layers." + std::to_string(layer) + ".";
     seen.insert(name + "heads", taps.layers[layer].heads);
@@ -110,9 +113,10 @@ TORCH_LIBRARY_FRAGMENT(saddle, library) {
            })
       .def("observe",
            [](const Self& self, const Tensor& inputs, const OptionalTensor& mask, const OptionalTensor& second,
-              const OptionalTensor& second_mask) {
-             return observe(*self->model, batch_of(inputs, mask, second, second_mask));
+              const OptionalTensor& second_mask, const OptionalTensor& images, const OptionalTensor& times) {
+             return observe(*self->model, batch_of(inputs, mask, second, second_mask, images, times));
            })
+      .def("reads_first_token", [](const Self& self) { return reads_first_token(*self->model); })
       .def("save",
            [](const Self& self, const std::string& path) {
              save_weights(*self->model, path, {{"saddle.model", describe(*self->model, -1)}});

@@ -9,6 +9,7 @@
 #include "saddle/nn/dense/dropout.hpp"
 #include "saddle/nn/models/options_internal.hpp"
 #include "saddle/nn/models/parts_internal.hpp"
+#include "saddle/nn/plain.hpp"
 #include "saddle/nn/taps.hpp"
 #include "saddle/nn/written.hpp"
 
@@ -154,7 +155,8 @@ Tensor VisionLanguageImpl::fuse(const Tensor& given, const Tensor& given_exist, 
   Tensor x = torch::cat({text, seen + visual_pos + type_embed[1]}, 1);
   if (is_training()) x = nn::dropout(x, options.dropout());
   Tensor keys;
-  if (given.size(1) < L || !exist.all().item<bool>()) {  // a mask that hides nothing would only cost
+  // A mask that hides nothing would only cost; exporters may not look at it.
+  if (given.size(1) < L || PlainOperations::are_wanted() || !exist.all().item<bool>()) {
     const auto all = [&](int64_t n) { return torch::ones({B, n}, exist.options()); };
     keys = torch::cat({all(1), padded(exist, L), all(1 + V)}, 1);
   }

@@ -2,10 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "saddle/nn/layer.hpp"
 #include "saddle/nn/models/registry.hpp"
 #include "saddle/nn/models/testing_internal.hpp"
+#include "saddle/nn/onnx/export_model.hpp"
+#include "saddle/nn/plain.hpp"
 #include "saddle/nn/taps.hpp"
 #include "saddle/nn/weights.hpp"
 
@@ -342,6 +348,27 @@ TEST(VisionLanguage, RefusesWhatDoesNotFit) {
               }),
               HasSubstr("6 tokens are given, the model has 5 positions"));
   EXPECT_EQ(model->logits({words, {}, {}, {}, {}, images_of(4)}).size(1), 4);
+}
+
+// The file must hide what its mask hides, also if that of the example hides nothing.
+TEST(VisionLanguage, ExportsWithItsMask) {
+  VisionLanguage model = made(small(), torch::kFloat32);
+  Batch example;
+  example.inputs = torch::randint(1, 9, {2, 5}, torch::kInt64);
+  example.mask = torch::ones({2, 5}, torch::kBool);
+  example.images = images_of(2).to(torch::kFloat32);
+  const auto path = std::filesystem::temp_directory_path() / ("saddle-vl-" + std::to_string(::getpid()) + ".onnx");
+  export_onnx(*model, example, path);
+  std::ifstream in(path, std::ios::binary);
+  const std::string file{std::istreambuf_iterator<char>(in), {}};
+  std::filesystem::remove(path);
+  for (const char* text : {"inputs", "mask", "images", "logits"}) EXPECT_THAT(file, HasSubstr(text));
+  // With and without the mask, plain operations give the same.
+  const PlainOperations plain;
+  const torch::NoGradGuard no_gradients;
+  Batch without = example;
+  without.mask = Tensor();
+  EXPECT_LT(difference(model->logits(example), model->logits(without)), 1e-6);
 }
 
 }  // namespace

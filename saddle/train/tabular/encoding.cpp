@@ -2,39 +2,58 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "saddle/base/error.hpp"
 
 namespace saddle::train::tabular {
+
+namespace {
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// Equal values have none but by rounding.
+double deviation_of(const std::vector<double>& values) {
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  if (*least == *most) return 1;
+  const double mean = mean_of(values);
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return std::sqrt(squares / static_cast<double>(values.size()));
+}
+
+// Of several the first.
+double commonest_of(const std::vector<double>& values, std::size_t classes) {
+  std::vector<Index> counts(classes);
+  for (const double value : values) ++counts[static_cast<std::size_t>(value)];
+  return static_cast<double>(std::max_element(counts.begin(), counts.end()) - counts.begin());
+}
+
+}  // namespace
 
 Encoding Encoding::fit(const data::WholeTable& table, const std::vector<bool>& features,
                        const std::vector<bool>& targets) {
   Encoding encoding{table.columns, {}, {}};
   for (Index c = 0; c < table.width(); ++c) {
     const std::vector<bool>& counts = c + 1 == table.width() ? targets : features;
-    double sum = 0, squares = 0, count = 0;
-    for (const bool second : {false, true}) {
-      const double mean = count > 0 ? sum / count : 0;
-      for (Index row = 0; row < table.rows; ++row) {
-        if (!counts[static_cast<std::size_t>(row)] || table.missing(row, c)) continue;
-        const double value = table.at(row, c);
-        if (second) {
-          squares += (value - mean) * (value - mean);
-        } else {
-          sum += value;
-          ++count;
-        }
-      }
-    }
+    std::vector<double> values;
+    for (Index row = 0; row < table.rows; ++row)
+      if (counts[static_cast<std::size_t>(row)] && !table.missing(row, c)) values.push_back(table.at(row, c));
     const std::string& name = table.columns[static_cast<std::size_t>(c)].name;
-    if (count == 0)
+    if (values.empty())
       throw InvalidArgument(fmt::format("the column '{}' of {} has no value in any row that trains", name, table.name),
                             "leave it out with --leave-out");
-    const bool number = table.columns[static_cast<std::size_t>(c)].categories.empty();
-    const double deviation = std::sqrt(squares / count);
-    encoding.mean.push_back(number ? sum / count : 0);
-    encoding.deviation.push_back(number && deviation > 0 ? deviation : 1);
+    const auto classes = table.columns[static_cast<std::size_t>(c)].categories.size();
+    encoding.mean.push_back(classes == 0 ? mean_of(values) : commonest_of(values, classes));
+    encoding.deviation.push_back(classes == 0 ? deviation_of(values) : 1);
+    if (!std::isfinite(encoding.deviation.back()))
+      throw InvalidArgument(
+          fmt::format("the column '{}' of {} has values too large for their squares", name, table.name),
+          "give it in larger units");
   }
   return encoding;
 }
@@ -57,7 +76,7 @@ Tensor Encoding::encode(const std::vector<double>& values) const {
   const double* value = values.data();
   for (int64_t row = 0; row < rows; ++row)
     for (std::size_t c = 0; c < kinds.size(); ++c, ++value) {
-      if (std::isnan(*value)) {
+      if (std::isnan(*value) || (kinds[c].categorical && *value == data::unknown_class)) {
         into[kinds[c].width] = 1;
       } else if (kinds[c].categorical) {
         into[static_cast<std::size_t>(*value)] = 1;

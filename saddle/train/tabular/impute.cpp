@@ -39,7 +39,7 @@ Imputation impute(const TrainedTable& trained, const std::string& file, const da
         "train with --mask-features 0.15");
   const Encoding& encoding = trained.encoding;
   const data::WholeTable table = data::open_rows(file, encoding.columns, where);
-  const Meeting met = meet(trained, table, true);
+  const Tensor outputs = meet(trained, table, true);
   const data::ContentsPtr contents = data::read_contents(file, where.stream_above);
   data::CsvReader reader(contents->bytes(), contents->file(), data::csv_delimiter(contents->bytes()));
   data::CsvRow row;
@@ -58,7 +58,7 @@ Imputation impute(const TrainedTable& trained, const std::string& file, const da
       if (at != header.end()) {
         data::CsvField& field = row[static_cast<std::size_t>(at - header.begin())];
         if (data::read_field(field.text, ignored) == data::Found::missing) {
-          FilledCell cell = filled(encoding, c, met.outputs[number].narrow(0, offset, width));
+          FilledCell cell = filled(encoding, c, outputs[number].narrow(0, offset, width));
           cell.row = number;
           field.text = cell.value;
           result.cells.push_back(std::move(cell));

@@ -29,10 +29,11 @@ Json test_json(const TrainedTable& trained, const Scores& scores) {
   if (classes.empty()) return test;
   std::vector<Index> labels, predicted;
   for (std::size_t i = 0; i < scores.rows.size(); ++i) {
-    if (std::isnan(scores.truth[i])) continue;
+    if (std::isnan(scores.truth[i]) || scores.truth[i] == data::unknown_class) continue;
     labels.push_back(static_cast<Index>(scores.truth[i]));
     predicted.push_back(static_cast<Index>(scores.predicted[i]));
   }
+  if (labels.empty()) return test;
   const eval::Metrics metrics = eval::metrics_of(labels, predicted, static_cast<Index>(classes.size()));
   test["confusion"] = metrics.confusion;
   for (std::size_t c = 0; c < classes.size(); ++c)

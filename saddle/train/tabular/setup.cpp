@@ -9,6 +9,8 @@
 #include <sstream>
 
 #include "saddle/base/error.hpp"
+#include "saddle/base/text.hpp"
+#include "saddle/data/number.hpp"
 #include "saddle/nn/models/registry.hpp"
 #include "saddle/train/setup.hpp"
 
@@ -17,6 +19,7 @@ namespace saddle::train::tabular {
 namespace {
 
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
+constexpr double most_parameters = 5e8;
 
 void check(const run::Settings& settings) {
   const run::TrainSettings& train = settings.train;
@@ -98,8 +101,20 @@ std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words;
   std::istringstream in(text);
   for (std::string word; std::getline(in, word, ',');)
-    if (!word.empty()) words.push_back(word);
+    if (const auto name = data::trimmed(word); !name.empty()) words.emplace_back(name);
   return words;
+}
+
+// The maps of rows grow with the square of columns x width: before gigabytes of them are asked for.
+void check_size(const run::Settings& settings, Index columns) {
+  const auto option = [&](const char* name) { return parse_number(settings.model_options.at(name)).value_or(0); };
+  const double width = static_cast<double>(columns) * option("width"), hidden = option("network_depth");
+  const double count = option("depth") / 2 * width * width * (5 + (hidden > 0 ? 16 * hidden - 8 : 0));
+  if (count > most_parameters)
+    throw InvalidArgument(
+        fmt::format("a model of {} columns with width {} would have about {:.1e} parameters, at most {:.0e} are taken",
+                    columns, settings.model_options.at("width"), count, most_parameters),
+        "leave columns out with --leave-out, or choose a smaller --set model.width");
 }
 
 void fill_model_options(run::Settings& settings, const Encoding& encoding) {
@@ -157,6 +172,7 @@ Setup set_up(run::Settings settings) {
   TrainedTable& trained = setup.trained;
   trained.encoding = Encoding::fit(table, features, targets);
   fill_model_options(settings, trained.encoding);
+  check_size(settings, trained.encoding.width());
   torch::manual_seed(Stream(seed, "init").bits64_at(0));
   trained.model = nn::make_model(settings.model, {settings.model_options.begin(), settings.model_options.end()});
   trained.name = table.name;

@@ -45,13 +45,42 @@ Encoding encoding_from_json(const Json& list) {
   return encoding;
 }
 
-// The class of each row as a group for batches.
-std::vector<Index> classes_of(const std::vector<double>& values, Index width) {
-  std::vector<Index> groups;
-  for (std::size_t last = static_cast<std::size_t>(width) - 1; last < values.size();
-       last += static_cast<std::size_t>(width))
-    groups.push_back(std::isnan(values[last]) ? -1 : static_cast<Index>(values[last]));
-  return groups;
+// Is each value one that its column can have?
+bool fits(const std::vector<double>& values, const Encoding& encoding) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double value = values[i];
+    const std::size_t classes = encoding.columns[i % encoding.columns.size()].categories.size();
+    if (std::isnan(value)) continue;
+    if (!std::isfinite(value)) return false;
+    if (classes > 0 && (value != std::floor(value) || value < 0 || value >= static_cast<double>(classes))) return false;
+  }
+  return true;
+}
+
+bool is_sound(const Encoding& encoding) {
+  for (std::size_t c = 0; c < encoding.columns.size(); ++c)
+    if (!std::isfinite(encoding.mean[c]) || !std::isfinite(encoding.deviation[c]) || encoding.deviation[c] <= 0)
+      return false;
+  return true;
+}
+
+// The rows that every batch gets: those of the context, or, if not all fit with the new ones, a drawn part of them that
+// leaves a quarter free.
+std::vector<double> context_of_batches(const TrainedTable& trained, Index new_rows) {
+  const Index d = trained.encoding.width(), all = static_cast<Index>(trained.context.size()) / d;
+  const Index most = trained.batch * 3 / 4;
+  if (all <= most || all + new_rows <= trained.batch) return trained.context;
+  std::vector<Index> rows(static_cast<std::size_t>(all));
+  std::iota(rows.begin(), rows.end(), Index{0});
+  Stream(static_cast<std::uint64_t>(trained.seed), "context").shuffle(rows);
+  rows.resize(static_cast<std::size_t>(most));
+  std::sort(rows.begin(), rows.end());
+  std::vector<double> values;
+  for (const Index row : rows) {
+    const auto first = trained.context.begin() + row * d;
+    values.insert(values.end(), first, first + d);
+  }
+  return values;
 }
 
 }  // namespace
@@ -104,20 +133,21 @@ TrainedTable read_trained_table(const fs::path& path) {
     throw DataError(checkpoint.file, 0, 0, "does not hold a model with rows of its table");
   const double* const first = values->second.data_ptr<double>();
   trained.context.assign(first, first + values->second.numel());
+  if (!is_sound(trained.encoding) || !fits(trained.context, trained.encoding))
+    throw DataError(checkpoint.file, 0, 0, "holds rows with values that their columns cannot have");
   restore(checkpoint, "model.", weights_of(*trained.model));
   trained.model->eval();
   return trained;
 }
 
-Tensor outputs_of(const TrainedTable& trained, const Pass& pass, const std::vector<Part>& parts) {
+Tensor outputs_of(const TrainedTable& trained, const Pass& pass, const std::vector<std::vector<Index>>& batches) {
   const torch::NoGradGuard no_grad;
   const bool training = trained.model->is_training();
   trained.model->eval();
   int64_t width = 0;
   for (const nn::NptColumn& column : trained.encoding.model_columns()) width += column.width;
   Tensor outputs = torch::full({pass.seen.size(0), width}, std::numeric_limits<float>::quiet_NaN());
-  Stream stream(static_cast<std::uint64_t>(trained.seed), "batches to score");
-  for (const auto& rows : batches_of(pass.rows, parts, {}, trained.batch, stream)) {
+  for (const auto& rows : batches) {
     const Tensor index = torch::tensor(rows, torch::kInt64);
     outputs.index_copy_(0, index, trained.model->logits({pass.seen.index_select(0, index), {}, {}, {}}));
   }
@@ -135,13 +165,15 @@ Scores score_targets(const TrainedTable& trained, const Tensor& outputs, const s
   const Tensor scores = classes > 0 ? target.log_softmax(1).contiguous() : target.contiguous();
   Scores result;
   result.rows = rows;
-  double right = 0, loss = 0;
+  double right = 0, loss = 0, losses = 0;
   for (const Index row : rows) {
     const double* const score = scores.data_ptr<double>() + row * own;
     const double truth = values[static_cast<std::size_t>(row * d + d - 1)];
     result.truth.push_back(truth);
     const bool known = !std::isnan(truth);
     result.count += known ? 1 : 0;
+    const bool has_loss = known && (classes == 0 || truth != data::unknown_class);
+    losses += has_loss ? 1 : 0;
     if (classes == 0) {
       result.predicted.push_back(encoding.number(score[0], d - 1));
       if (known) loss += std::pow((result.predicted.back() - truth) / encoding.deviation.back(), 2);
@@ -150,38 +182,32 @@ Scores score_targets(const TrainedTable& trained, const Tensor& outputs, const s
     const auto best = static_cast<double>(std::max_element(score, score + classes) - score);
     result.predicted.push_back(best);
     for (int64_t c = 0; c < classes; ++c) result.probabilities.push_back(std::exp(score[c]));
-    if (known) loss -= score[static_cast<std::size_t>(truth)];
+    if (has_loss) loss -= score[static_cast<std::size_t>(truth)];
     right += best == truth ? 1 : 0;
   }
-  const double count = std::max(static_cast<double>(result.count), 1.0);
-  result.loss = loss / count;
-  result.accuracy = right / count;
+  result.loss = loss / std::max(losses, 1.0);
+  result.accuracy = right / std::max(static_cast<double>(result.count), 1.0);
   result.rmse = std::sqrt(result.loss) * encoding.deviation.back();
   return result;
 }
 
 double floor_of(const TrainedTable& trained, const Scores& scores) {
-  double sum = 0, count = 0, commonest = 0;
-  std::map<Index, double> counts;
-  for (const Index each : classes_of(trained.context, trained.encoding.width())) {
-    if (!trained.predicts_classes() || each < 0) continue;
-    if (++counts[each] > counts[static_cast<Index>(commonest)]) commonest = static_cast<double>(each);
-  }
+  double sum = 0, count = 0;
+  const double guess = trained.encoding.mean.back();
   for (const double truth : scores.truth) {
     if (std::isnan(truth)) continue;
     ++count;
-    sum +=
-        trained.predicts_classes() ? (truth == commonest ? 1 : 0) : std::pow(truth - trained.encoding.mean.back(), 2);
+    sum += trained.predicts_classes() ? (truth == guess ? 1 : 0) : std::pow(truth - guess, 2);
   }
   sum /= std::max(count, 1.0);
   return trained.predicts_classes() ? sum : std::sqrt(sum);
 }
 
-Meeting meet(const TrainedTable& trained, const data::WholeTable& table, bool targets_are_known) {
+Tensor meet(const TrainedTable& trained, const data::WholeTable& table, bool targets_are_known) {
   const Index d = trained.encoding.width();
-  std::vector<double> values = trained.context;
+  std::vector<double> values = context_of_batches(trained, table.rows);
+  const Index before = static_cast<Index>(values.size()) / d;
   values.insert(values.end(), table.values.begin(), table.values.end());
-  const Index before = static_cast<Index>(trained.context.size()) / d;
   std::vector<Part> parts(static_cast<std::size_t>(before + table.rows), Part::train);
   for (Index row = 0; row < table.rows; ++row)
     if (!targets_are_known || table.missing(row, d - 1)) parts[static_cast<std::size_t>(before + row)] = Part::test;
@@ -189,15 +215,25 @@ Meeting meet(const TrainedTable& trained, const data::WholeTable& table, bool ta
   settings.rows = "all";
   const auto columns = trained.encoding.model_columns();
   const Pass pass = scoring_pass(values, parts, trained.encoding.encode(values), columns, settings, Part::test);
-  return {outputs_of(trained, pass, parts).narrow(0, before, table.rows).clone(), table.values};
+  std::vector<Index> rows(static_cast<std::size_t>(before + table.rows));
+  std::iota(rows.begin(), rows.end(), Index{0});
+  const auto first_new = rows.begin() + before;
+  Stream stream(static_cast<std::uint64_t>(trained.seed), "batches to score");
+  auto batches = batches_of({first_new, rows.end()}, parts, {}, trained.batch - before, stream);
+  for (auto& batch : batches) batch.insert(batch.begin(), rows.begin(), first_new);
+  return outputs_of(trained, pass, batches).narrow(0, before, table.rows).clone();
+}
+
+std::string target_text(const TrainedTable& trained, double value) {
+  const auto& classes = trained.target().categories;
+  if (std::isnan(value)) return "";
+  if (classes.empty()) return format_number(value);
+  return value == data::unknown_class ? "(unknown)" : classes[static_cast<std::size_t>(value)];
 }
 
 std::string predictions_csv(const TrainedTable& trained, const Scores& scores) {
   const auto& classes = trained.target().categories;
-  const auto text = [&](double value) {
-    if (std::isnan(value)) return std::string();
-    return classes.empty() ? format_number(value) : data::csv_field(classes[static_cast<std::size_t>(value)]);
-  };
+  const auto text = [&](double value) { return data::csv_field(target_text(trained, value)); };
   std::string out = "sample,label,predicted";
   for (const std::string& name : classes) out += "," + data::csv_field("p(" + name + ")");
   out += '\n';

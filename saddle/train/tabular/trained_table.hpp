@@ -34,13 +34,13 @@ struct Scores {
   std::vector<double> truth, predicted;  // numbers, or those of classes; a truth that is not known is NaN
   std::vector<double> probabilities;     // of classes, [rows, classes]
   Index count = 0;                       // rows whose target is known
-  double loss = 0;                       // mean over these: cross entropy, or squared error on the scale of the model
-  double accuracy = 0, rmse = 0;         // of classes; of numbers, on their own scale
+  double loss = 0;                // cross entropy, over classes that the model has; squared error on the model's scale
+  double accuracy = 0, rmse = 0;  // of classes, where one that the model does not have is missed; of numbers
   double seconds = 0;
 };
 
-// Predictions of all columns [rows, sum of widths] for the rows of the pass that are part of the input, NaN for others.
-Tensor outputs_of(const TrainedTable& trained, const Pass& pass, const std::vector<Part>& parts);
+// Predictions of all columns [rows, sum of widths], batch after batch; NaN for rows that are in none.
+Tensor outputs_of(const TrainedTable& trained, const Pass& pass, const std::vector<std::vector<Index>>& batches);
 
 // The targets of rows, against `values` [rows, columns].
 Scores score_targets(const TrainedTable& trained, const Tensor& outputs, const std::vector<double>& values,
@@ -48,15 +48,15 @@ Scores score_targets(const TrainedTable& trained, const Tensor& outputs, const s
 // The error of a guess that knows no features: the mean of training targets, or their commonest class.
 double floor_of(const TrainedTable& trained, const Scores& scores);
 
-// Rows of a file together with those that the model learned from. Targets that the file has are scored, and hidden; or,
-// if they are known facts, seen where the model has learned to look at targets.
-struct Meeting {
-  Tensor outputs;              // of the rows of the file
-  std::vector<double> values;  // of them, [rows, columns]
-};
-Meeting meet(const TrainedTable& trained, const data::WholeTable& table, bool targets_are_known);
+// Rows of a table together with those that the model learned from: all of these are in every batch, or a drawn part of
+// them that fills three quarters of it, the same one each time. Targets that the table has are scored, and hidden; or,
+// if they are known facts, seen where the model has learned to look at targets. Returns the outputs of the table's
+// rows.
+Tensor meet(const TrainedTable& trained, const data::WholeTable& table, bool targets_are_known);
 
-// sample,target,predicted and, of classes, one column of probabilities for each.
+// A number or the name of a class in words; empty if it is not known.
+std::string target_text(const TrainedTable& trained, double value);
+// sample,label,predicted and, of classes, one column of probabilities for each.
 std::string predictions_csv(const TrainedTable& trained, const Scores& scores);
 
 }  // namespace saddle::train::tabular

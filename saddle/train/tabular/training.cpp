@@ -61,7 +61,8 @@ class Training {
   void write_state();
   void start_epoch(Index epoch);
   void update();
-  Scores score(Part part);
+  Scores score_validation();
+  Scores score_test();
   std::string score_text(double loss, double accuracy) const;
   void record(const char* split, double loss, double accuracy);
   void evaluate_and_choose();
@@ -175,11 +176,33 @@ void Training::update() {
   state_.train_seconds += seconds_since(start);
 }
 
-Scores Training::score(Part part) {
+Scores Training::score_validation() {
   const auto start = Clock::now();
-  const Pass pass = scoring_pass(setup_.table.values, setup_.parts, encoded_, columns_, table_, part);
-  Scores scores = score_targets(setup_.trained, outputs_of(setup_.trained, pass, setup_.parts), setup_.table.values,
-                                setup_.rows_of(part));
+  const Pass pass = scoring_pass(setup_.table.values, setup_.parts, encoded_, columns_, table_, Part::validation);
+  Stream stream(static_cast<std::uint64_t>(train_.seed), "batches to score");
+  const auto batches = batches_of(pass.rows, setup_.parts, {}, train_.batch, stream);
+  Scores scores = score_targets(setup_.trained, outputs_of(setup_.trained, pass, batches), setup_.table.values,
+                                setup_.rows_of(Part::validation));
+  scores.seconds = seconds_since(start);
+  return scores;
+}
+
+// As everybody who has the model scores them later. Only here do the targets of test rows come back.
+Scores Training::score_test() {
+  const auto start = Clock::now();
+  const auto d = static_cast<std::size_t>(setup_.table.width());
+  const std::vector<Index> rows = setup_.rows_of(Part::test);
+  data::WholeTable test{setup_.table.name, setup_.table.columns, static_cast<Index>(rows.size()), {}};
+  std::vector<Index> all;
+  for (const Index row : rows) {
+    const auto at = static_cast<std::size_t>(row);
+    const auto first = setup_.table.values.begin() + static_cast<std::ptrdiff_t>(at * d);
+    test.values.insert(test.values.end(), first, first + static_cast<std::ptrdiff_t>(d) - 1);
+    test.values.push_back(setup_.test_targets[at]);
+    all.push_back(static_cast<Index>(all.size()));
+  }
+  Scores scores = score_targets(setup_.trained, meet(setup_.trained, test, false), test.values, all);
+  scores.rows = rows;
   scores.seconds = seconds_since(start);
   return scores;
 }
@@ -207,7 +230,7 @@ void Training::record(const char* split, double loss, double accuracy) {
 void Training::evaluate_and_choose() {
   // First what may fail: until then nothing has changed, and a resumed run comes here again.
   std::optional<Scores> scores;
-  if (!setup_.rows_of(Part::validation).empty()) scores = score(Part::validation);
+  if (!setup_.rows_of(Part::validation).empty()) scores = score_validation();
   if (scores && !std::isfinite(scores->loss))
     throw Error(fmt::format("the validation loss is {} behind update {}", scores->loss, state_.step),
                 "a smaller --lr may help");
@@ -243,16 +266,8 @@ void Training::finish() {
   outcome.train_seconds = state_.train_seconds;
   outcome.updates = state_.step;
   outcome.rows_seen = static_cast<Index>(epoch_at(state_.step) * static_cast<double>(inputs_));
-  if (!setup_.rows_of(Part::validation).empty()) outcome.validation = score(Part::validation);
-  if (const auto rows = setup_.rows_of(Part::test); !rows.empty()) {
-    // Only here do the targets of test rows come back.
-    const auto d = static_cast<std::size_t>(setup_.table.width());
-    for (const Index row : rows) {
-      const auto at = static_cast<std::size_t>(row);
-      setup_.table.values[at * d + d - 1] = setup_.test_targets[at];
-    }
-    outcome.test = score(Part::test);
-  }
+  if (!setup_.rows_of(Part::validation).empty()) outcome.validation = score_validation();
+  if (!setup_.rows_of(Part::test).empty()) outcome.test = score_test();
   write_result(*folder_, setup_, outcome);
 }
 

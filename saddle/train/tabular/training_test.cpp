@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sstream>
 
 #include "saddle/base/error.hpp"
@@ -174,8 +175,7 @@ TEST_F(TabularTraining, PredictsRowsOfAFileAndFillsItsGaps) {
   write("new.csv", "note,colour,b,a\n\"x, y\",red,-1,1\nz,blue,1,-1\n,,1.5,-1.5\n,green,0,\n");
   const data::WholeTable rows = data::open_rows((root_ / "new.csv").string(), trained.encoding.columns, {});
   EXPECT_THAT(rows.notes, testing::Contains(HasSubstr("'green' in column 'colour'")));
-  const Meeting met = meet(trained, rows, true);
-  const Scores scores = score_targets(trained, met.outputs, met.values, {0, 1});
+  const Scores scores = score_targets(trained, meet(trained, rows, true), rows.values, {0, 1});
   EXPECT_EQ(scores.count, 0);
   EXPECT_GT(scores.predicted[0], scores.predicted[1] + 3);
   const Imputation imputation = impute(trained, (root_ / "new.csv").string(), {});
@@ -254,6 +254,146 @@ TEST_F(TabularTraining, RowsWithoutATargetAreSeenAndScoreNothing) {
       result["data"]["train"].get<int>() + result["data"]["validation"].get<int>() + result["data"]["test"].get<int>(),
       130);
   EXPECT_EQ(read_trained_table(root_ / "run").context.size() / 4 + result["data"]["test"].get<std::size_t>(), 130U);
+}
+
+// The rows that test, as a file of their own would have them.
+data::WholeTable test_rows(const Setup& setup) {
+  data::WholeTable test{setup.table.name, setup.table.columns, 0, {}};
+  for (const Index row : setup.rows_of(Part::test)) {
+    for (Index c = 0; c + 1 < test.width(); ++c) test.values.push_back(setup.table.at(row, c));
+    test.values.push_back(setup.test_targets[static_cast<std::size_t>(row)]);
+    ++test.rows;
+  }
+  return test;
+}
+
+std::vector<Index> all_rows(const data::WholeTable& table) {
+  std::vector<Index> rows(static_cast<std::size_t>(table.rows));
+  std::iota(rows.begin(), rows.end(), Index{0});
+  return rows;
+}
+
+TEST_F(TabularTraining, TheModelScoresTestRowsAsItsRunDidWhateverTheBatch) {
+  for (const char* batch : {"7", "30", "110", "200"}) {
+    const auto given = settings(
+        "numbers.csv", {{"train.batch", batch, ""}, {"train.steps", "20", ""}, {"table.mask_targets", "0.5", ""}});
+    run(given, batch);
+    const TrainedTable trained = read_trained_table(root_ / batch);
+    const data::WholeTable test = test_rows(set_up(given));
+    const Scores scores = score_targets(trained, meet(trained, test, false), test.values, all_rows(test));
+    EXPECT_EQ(scores.rmse, result_of(root_ / batch)["test"]["rmse"].get<double>()) << batch;
+  }
+}
+
+// Ten times as many rows in ten times as many batches: each sees the 96 rows that the model learned from.
+TEST_F(TabularTraining, RowsOfALargeFileSeeTheContext) {
+  run(settings("numbers.csv", {{"train.batch", "130", ""}, {"table.mask_targets", "0.5", ""}}), "run");
+  const TrainedTable trained = read_trained_table(root_ / "run");
+  const auto copies = [&](Index count) {
+    data::WholeTable table{"copies", trained.encoding.columns, count, {}};
+    for (Index i = 0; i < count; ++i) table.values.insert(table.values.end(), {0.5, -1, 1, 20});
+    return meet(trained, table, false);
+  };
+  const torch::Tensor few = copies(34), many = copies(340);
+  EXPECT_LT((many - few[0]).abs().max().item<double>(), 1e-5);
+  EXPECT_GT((copies(1) - few[0]).abs().max().item<double>(), 1e-4);  // rows do see each other
+}
+
+TEST_F(TabularTraining, ClassesThatNoTrainingRowHasAreMissed) {
+  run(settings("classes.csv"), "run");
+  const TrainedTable trained = read_trained_table(root_ / "run");
+  const std::string text = "a,b,colour,kind\n2,2,blue,up\n-2,-2,blue,down\n";
+  write("known.csv", text);
+  write("unknown.csv", text + "2,2,blue,sideways\n2,2,blue,\n");
+  const auto open = [&](const char* name) {
+    return data::open_rows((root_ / name).string(), trained.encoding.columns, {});
+  };
+  const data::WholeTable known = open("known.csv"), unknown = open("unknown.csv");
+  EXPECT_THAT(unknown.notes, testing::Contains(HasSubstr("1 target is of no class of the training rows and counts as "
+                                                         "missed: 'sideways' in column 'kind'")));
+  const Scores a = score_targets(trained, meet(trained, known, false), known.values, {0, 1});
+  const Scores b = score_targets(trained, meet(trained, unknown, false), unknown.values, {0, 1, 2, 3});
+  ASSERT_EQ(a.accuracy, 1);
+  EXPECT_EQ(b.count, 3);
+  EXPECT_NEAR(b.accuracy, 2.0 / 3, 1e-12);
+  EXPECT_NEAR(b.loss, a.loss, 0.1);
+  EXPECT_NEAR(floor_of(trained, b), 1.0 / 3, 1e-12);
+  EXPECT_THAT(predictions_csv(trained, b), HasSubstr("\n2,(unknown),up,"));
+  EXPECT_THAT(predictions_csv(trained, b), HasSubstr("\n3,,up,"));
+  // As facts they are no more than missing.
+  EXPECT_TRUE(torch::isfinite(meet(trained, unknown, true)).all().item<bool>());
+}
+
+TEST_F(TabularTraining, ARunWithUnknownClassesInItsTestFileCountsThem) {
+  write("two_train.csv", contents(root_ / "classes.csv"));
+  write("two_test.csv", "a,b,colour,kind\n2,2,blue,up\n1,1,red,sideways\n");
+  run(settings("two_train.csv"), "run");
+  EXPECT_EQ(result_of(root_ / "run")["test"]["count"], 2);
+  EXPECT_LE(result_of(root_ / "run")["test"]["accuracy"].get<double>(), 0.5);
+}
+
+TEST_F(TabularTraining, TheFloorIsThatOfTrainingRows) {
+  // Among the rows that train 'up' is the commonest, among all that the model keeps 'down' is.
+  run(settings("classes.csv", {{"train.steps", "2", ""}}), "run");
+  TrainedTable trained = read_trained_table(root_ / "run");
+  const auto setup = set_up(settings("classes.csv"));
+  Index up = 0, down = 0;
+  for (const Index row : setup.rows_of(Part::train)) ++(setup.table.at(row, 3) == 1 ? up : down);
+  Scores scores;
+  scores.truth = {up > down ? 1.0 : 0.0};
+  trained.context.insert(trained.context.end(), 400, up > down ? 0.0 : 1.0);
+  EXPECT_EQ(floor_of(trained, scores), 1);
+}
+
+TEST_F(TabularTraining, ColumnsOfOneValueKeepTheDeviationOne) {
+  data::WholeTable table{"t", {{"x", {}}, {"y", {}}}, 10, {}};
+  for (int i = 0; i < 10; ++i) table.values.insert(table.values.end(), {0.1, 1.0 * i});
+  const std::vector<bool> all(10, true);
+  const Encoding encoding = Encoding::fit(table, all, all);
+  EXPECT_EQ(encoding.deviation[0], 1);
+  EXPECT_NEAR(encoding.deviation[1], std::sqrt(8.25), 1e-12);
+  table.values[0] = 1e200;
+  EXPECT_THROW(Encoding::fit(table, all, all), InvalidArgument);
+}
+
+TEST_F(TabularTraining, RowsOfModelsThatAreTooLargeAreRefusedBeforeTheyAreMade) {
+  std::string header, row;
+  for (int c = 0; c < 1500; ++c) {
+    header += "c" + std::to_string(c) + ",";
+    row += std::to_string(c) + ",";
+  }
+  write("wide.csv", header + "y\n" + row + "1.5\n" + row + "2.5\n" + row + "3.5\n" + row + "4\n");
+  EXPECT_THAT(refusal(settings("wide.csv", {{"model.width", "32", ""}})), HasSubstr("a model of 1501 columns"));
+}
+
+TEST_F(TabularTraining, EpochsBetweenEvaluationsAreKept) {
+  const auto given = run::resolve({{"data.name", (root_ / "classes.csv").string(), ""},
+                                   {"model.name", "npt", ""},
+                                   {"train.evaluate_every", "3", "flag"}});
+  EXPECT_EQ(set_up(given).settings.train.evaluate_steps, 0);
+  EXPECT_EQ(set_up(settings("classes.csv", {{"table.categories", " a , b", ""}})).table.columns[0].categories.empty(),
+            false);
+}
+
+TEST_F(TabularTraining, StoredRowsMustFitTheirColumns) {
+  run(settings("classes.csv", {{"train.steps", "2", ""}}), "run");
+  const TrainedTable trained = read_trained_table(root_ / "run");
+  const auto refused = [&](std::size_t at, double value) {
+    TrainedTable wrong = trained;
+    wrong.context[at] = value;
+    write_trained_table(root_ / "wrong.safetensors", wrong, weights_of(*trained.model));
+    try {
+      read_trained_table(root_ / "wrong.safetensors");
+    } catch (const DataError&) {
+      return true;
+    }
+    return false;
+  };
+  EXPECT_FALSE(refused(2, 1));
+  EXPECT_TRUE(refused(2, 2));
+  EXPECT_TRUE(refused(3, -1));
+  EXPECT_TRUE(refused(7, 0.5));
+  EXPECT_TRUE(refused(0, std::numeric_limits<double>::infinity()));
 }
 
 TEST_F(TabularTraining, DamagedModelsAreRefused) {
