@@ -8,14 +8,14 @@ target_compile_options(saddle_warnings INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-stringop-overflow;-Wno-array-bounds>
   $<$<BOOL:${SADDLE_WERROR}>:-Werror>)
 
-# Object files do not depend on the build folder (sources are named by absolute paths), so builds may share the cache;
+# Object files depend neither on the build folder nor on where the sources lie, so builds and clones may share the cache;
 # pch_defines and time_macros are what ccache asks for before it caches units that use a precompiled header.
 find_program(SADDLE_CCACHE ccache)
 mark_as_advanced(SADDLE_CCACHE)
 set(saddle_launcher "")
 if(SADDLE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(saddle_launcher ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
-                      ${SADDLE_CCACHE})
+  set(saddle_launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+                      CCACHE_SLOPPINESS=pch_defines,time_macros ${SADDLE_CCACHE})
 endif()
 
 # What every target of this project is compiled with.

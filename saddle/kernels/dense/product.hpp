@@ -1,5 +1,6 @@
 // The three products of a linear layer y = x W^T + b: y, dx = dy W and dW = dy^T x. In float on any processor, in
-// bfloat16 with float sums where it has AMX. Every sum is taken in an order that depends on the shape alone.
+// bfloat16 with float sums where it has AMX or fast dot products. Every sum is taken in an order that depends on the
+// shape alone.
 #pragma once
 
 #include "saddle/base/export.hpp"

@@ -5,6 +5,9 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <cstring>
+#include <optional>
+
 #include "saddle/base/parallel.hpp"
 #include "saddle/kernels/dense/product.hpp"
 #include "saddle/kernels/dense/tasks.hpp"
@@ -31,8 +34,72 @@ constexpr Index chunk_rows = 4096;   // of x and dy that a weight gradient packs
 constexpr Index part = 4;            // steps that are packed, and their rows of dy summed, in one go
 constexpr Index together = 8;        // panels of dy that meet a panel of x while it is in the first-level cache
 constexpr Index chunk_steps = 16;    // that it sums up in registers
+constexpr Index few_rows = 8;        // of a block whose dot products stay in registers
 
 const LoopOptions dynamic{Schedule::dynamic};
+
+// What multiplies: tiles where there are any, else dot products of pairs, which take the same packed operands. One for
+// each task.
+class Multiplier {
+ public:
+  Multiplier() {
+    if (best_isa() >= Isa::amx) tiles_.emplace();
+  }
+
+  // sums [2][2][16][16] (more: +)= the product of 32 rows, tiles a0 and a1 per step, with 32 columns, two tiles per
+  // step. Tiles that multiply leave the vector units to `meanwhile`.
+  template <bool kPassing, class F>
+  void multiply(const BFloat16* a0, const BFloat16* a1, Index a_step, const BFloat16* b, Index steps, bool more,
+                float* sums, F&& meanwhile) const {
+    if (!tiles_) {
+      for (Index row = 0; row < tile; row += few_rows) add_dots(a0, a_step, b, steps, more, sums, row);
+      for (Index row = 0; row < tile; row += few_rows) add_dots(a1, a_step, b, steps, more, sums + 2 * float_tile, row);
+      meanwhile();
+      return;
+    }
+    before_tile_loads();
+    if (more) {
+      load_sums(sums);
+    } else {
+      zero_sums();
+    }
+    for (Index s = 0; s < steps; ++s) add_product<kPassing>(a0 + s * a_step, a1 + s * a_step, b + s * step_size);
+    meanwhile();
+    store_sums(sums);
+  }
+
+ private:
+  static void add_dots(const BFloat16* a, Index a_step, const BFloat16* b, Index steps, bool more, float* sums,
+                       Index row) {
+    __m512 sum[few_rows][2];
+    float* const to = sums + row * tile;
+#pragma GCC unroll 8
+    for (Index r = 0; r < few_rows; ++r)
+#pragma GCC unroll 2
+      for (Index c = 0; c < 2; ++c)
+        sum[r][c] = more ? _mm512_load_ps(to + c * float_tile + r * tile) : _mm512_setzero_ps();
+    for (Index s = 0; s < steps; ++s) {
+      const BFloat16 *rows = a + s * a_step + row * panel, *pairs = b + s * step_size;
+      for (Index p = 0; p < tile; ++p, rows += 2, pairs += panel) {
+        const __m512i left = _mm512_load_si512(pairs), right = _mm512_load_si512(pairs + tile_size);
+#pragma GCC unroll 8
+        for (Index r = 0; r < few_rows; ++r) {
+          std::int32_t pair;
+          std::memcpy(&pair, rows + r * panel, sizeof pair);
+          const __m512i x = _mm512_set1_epi32(pair);
+          sum[r][0] = _mm512_dpbf16_ps(sum[r][0], __m512bh(x), __m512bh(left));
+          sum[r][1] = _mm512_dpbf16_ps(sum[r][1], __m512bh(x), __m512bh(right));
+        }
+      }
+    }
+#pragma GCC unroll 8
+    for (Index r = 0; r < few_rows; ++r)
+#pragma GCC unroll 2
+      for (Index c = 0; c < 2; ++c) _mm512_store_ps(to + c * float_tile + r * tile, sum[r][c]);
+  }
+
+  std::optional<TileConfig> tiles_;
+};
 
 // Pairs of two rows of 32: (a_0,b_0) .. (a_15,b_15) and (a_16,b_16) .. (a_31,b_31).
 inline void interleave(__m512i a, __m512i b, __m512i& lower, __m512i& upper) {
@@ -173,7 +240,7 @@ void multiply_rows(const AmxRows& x, Index M, const PackedWeight<BFloat16>& weig
   parallel_for(
       tasks.count(), 1,
       [&](Index task) {
-        const TileConfig config;
+        const Multiplier unit;
         const Index row = task / tasks.groups * block_rows, rows = std::min(block_rows, M - row);
         const Index begin = task % tasks.groups * tasks.size, end = std::min(weight.panels(), begin + tasks.size);
         AmxBuffer<BFloat16> memory;
@@ -188,12 +255,7 @@ void multiply_rows(const AmxRows& x, Index M, const PackedWeight<BFloat16>& weig
         for (Index p = begin; p < end; ++p)
           for (Index i = 0; i < rows; i += panel, turn ^= 1) {
             const BFloat16 *a0 = a + i * steps * panel, *a1 = a0 + steps * tile_size, *b = weight.at(p);
-            before_tile_loads();
-            zero_sums();
-            for (Index d = 0; d < steps; ++d)
-              add_product<true>(a0 + d * tile_size, a1 + d * tile_size, b + d * step_size);
-            pending.finish();
-            store_sums(sums[turn]);
+            unit.multiply<true>(a0, a1, tile_size, b, steps, false, sums[turn], [&] { pending.finish(); });
             pending = {sums[turn], std::min(panel, rows - i), std::min(panel, weight.columns() - p * panel),
                        finish.at(row + i, p * panel)};
           }
@@ -264,23 +326,16 @@ void weight_gradient(const AmxRows& dy, const AmxRows& x, Index M, Index O, Inde
     parallel_for(
         tasks.count(), 1,
         [&](Index task) {
-          const TileConfig config;
+          const Multiplier unit;
           const Index first = task / tasks.groups * together, last = std::min(o_panels, first + together);
           const Index begin = task % tasks.groups * tasks.size, end = std::min(i_panels, begin + tasks.size);
           for (Index s = 0; s < steps; s += chunk_steps)
             for (Index i = begin; i < end; ++i)
               for (Index o = first; o < last; ++o) {
-                const BFloat16 *a = dy_columns + o * most_steps * step_size, *b = x_pairs + i * most_steps * step_size;
-                float* const to = sums + (o * i_panels + i) * block_size;
-                before_tile_loads();
-                if (m + s == 0) {
-                  zero_sums();
-                } else {
-                  load_sums(to);
-                }
-                for (Index t = s; t < std::min(steps, s + chunk_steps); ++t)
-                  add_product<false>(a + t * step_size, a + t * step_size + tile_size, b + t * step_size);
-                store_sums(to);
+                const BFloat16* a = dy_columns + (o * most_steps + s) * step_size;
+                const BFloat16* b = x_pairs + (i * most_steps + s) * step_size;
+                unit.multiply<false>(a, a + tile_size, step_size, b, std::min(steps - s, chunk_steps), m + s > 0,
+                                     sums + (o * i_panels + i) * block_size, [] {});
               }
         },
         dynamic);

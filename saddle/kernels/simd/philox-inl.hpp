@@ -8,10 +8,12 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "saddle/base/random.hpp"
 #include "saddle/base/view.hpp"
+#include "saddle/kernels/simd/tile-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace saddle::kernels::HWY_NAMESPACE {
@@ -39,15 +41,30 @@ inline void keep_bits(std::uint64_t seed, std::uint32_t offset, std::uint32_t he
 using Words = hn::ScalableTag<std::uint32_t>;
 using WordVector = hn::Vec<Words>;
 
-// Upper and lower halves of the 32 x 32 bit products.
-HWY_INLINE void multiply_words(WordVector x, WordVector y, WordVector& upper, WordVector& lower) {
-  const Words d;
-  const hn::RepartitionToWide<Words> dw;
-  const auto even = hn::MulEven(x, y);
-  const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(dw, x))), y);
-  const auto odd_mask = hn::Set(dw, 0xffffffff00000000u);
-  upper = hn::BitCast(d, hn::Or(hn::ShiftRight<32>(even), hn::And(odd, odd_mask)));
-  lower = hn::BitCast(d, hn::Or(hn::AndNot(odd_mask, even), hn::ShiftLeft<32>(odd)));
+// Four counters of Philox in the even lanes of four vectors; odd lanes hold what is left of products and never count.
+struct Philox {
+  WordVector c0, c1, c2, c3;
+
+  HWY_INLINE void round(std::uint32_t k0, std::uint32_t k1) {
+    const Words d;
+    const auto product = [&](WordVector x, std::uint32_t y) HWY_ATTR { return hn::MulEven(x, hn::Set(d, y)); };
+    const auto upper = [&](auto x) HWY_ATTR { return hn::BitCast(d, hn::ShiftRight<32>(x)); };
+    const auto a = product(c0, 0xD2511F53u), b = product(c2, 0xCD9E8D57u);
+    c0 = hn::Xor3(upper(b), c1, hn::Set(d, k0));
+    c1 = hn::BitCast(d, b);
+    c2 = hn::Xor3(upper(a), c3, hn::Set(d, k1));
+    c3 = hn::BitCast(d, a);
+  }
+};
+
+HWY_INLINE WordVector odd_to_even(WordVector x) {
+  const hn::RepartitionToWide<Words> wide;
+  return hn::BitCast(Words(), hn::ShiftRight<32>(hn::BitCast(wide, x)));
+}
+// The even lanes of both, in turn.
+HWY_INLINE WordVector both(WordVector even, WordVector odd) {
+  const hn::RepartitionToWide<Words> wide;
+  return hn::OddEven(hn::BitCast(Words(), hn::ShiftLeft<32>(hn::BitCast(wide, odd))), even);
 }
 
 // bits [count]: bit b of bits[c] says that the weight of query i0 + b and key j0 + c stays. head: b H + h.
@@ -55,37 +72,45 @@ inline HWY_NOINLINE void keep_bits(std::uint64_t seed, std::uint32_t offset, std
                                    std::uint32_t threshold, Index i0, Index j0, Index count, std::uint64_t* bits) {
   const Words d;
   constexpr Index L = HWY_LANES(std::uint32_t);
-  for (Index c = 0; c < count; ++c) bits[c] = 0;
-  for (Index group = j0 / 8; group * 8 < j0 + count; ++group)
-    for (Index b = 0; b < 64; b += L) {
-      WordVector c0 = hn::Iota(d, static_cast<std::uint32_t>(i0 + b));
-      WordVector c1 = hn::Set(d, static_cast<std::uint32_t>(group)), c2 = hn::Set(d, head), c3 = hn::Set(d, offset);
-      std::uint32_t k0 = static_cast<std::uint32_t>(seed), k1 = static_cast<std::uint32_t>(seed >> 32);
-      for (int round = 0; round < 10; ++round) {
-        WordVector ah, al, bh, bl;
-        multiply_words(c0, hn::Set(d, 0xD2511F53u), ah, al);
-        multiply_words(c2, hn::Set(d, 0xCD9E8D57u), bh, bl);
-        c0 = hn::Xor(hn::Xor(bh, c1), hn::Set(d, k0));
-        c1 = bl;
-        c2 = hn::Xor(hn::Xor(ah, c3), hn::Set(d, k1));
-        c3 = al;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
+  constexpr int together = 4;  // chains of rounds, which hide each other's latency
+  std::uint32_t keys[10][2] = {{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
+  for (int r = 1; r < 10; ++r) {
+    keys[r][0] = keys[r - 1][0] + 0x9E3779B9u;
+    keys[r][1] = keys[r - 1][1] + 0xBB67AE85u;
+  }
+  const WordVector limit = hn::Set(d, threshold), c2 = hn::Set(d, head), c3 = hn::Set(d, offset);
+  std::uint64_t own[8];  // of the keys of a group; x86 has the first queries in the first bytes
+  for (Index group = j0 / 8; group * 8 < j0 + count; ++group) {
+    const WordVector c1 = hn::Set(d, static_cast<std::uint32_t>(group));
+    for (Index b = 0; b < 64; b += L * together / 2) {
+      Philox x[together];
+      SADDLE_UNROLL(4)
+      for (int t = 0; t < together; t += 2) {
+        const WordVector queries = hn::Iota(d, static_cast<std::uint32_t>(i0 + b + t / 2 * L));
+        x[t] = {queries, c1, c2, c3};
+        x[t + 1] = {odd_to_even(queries), c1, c2, c3};
       }
-      const WordVector words[4] = {c0, c1, c2, c3};
-      const WordVector limit = hn::Set(d, threshold);
-      for (Index key = 0; key < 8; ++key) {
-        const Index column = group * 8 + key - j0;
-        if (column < 0 || column >= count) continue;
-        const WordVector half =
-            key % 2 == 0 ? hn::And(words[key / 2], hn::Set(d, 0xffffu)) : hn::ShiftRight<16>(words[key / 2]);
-        std::uint8_t packed[8] = {};
-        hn::StoreMaskBits(d, hn::Not(hn::Lt(half, limit)), packed);
-        std::uint64_t own = 0;
-        for (Index byte = 0; byte < (L + 7) / 8; ++byte) own |= std::uint64_t{packed[byte]} << (8 * byte);
-        bits[column] |= own << b;
+      SADDLE_UNROLL(10)
+      for (int r = 0; r < 10; ++r) SADDLE_UNROLL(4)
+      for (int t = 0; t < together; ++t) x[t].round(keys[r][0], keys[r][1]);
+      SADDLE_UNROLL(4)
+      for (int t = 0; t < together; t += 2) {
+        const WordVector words[4] = {both(x[t].c0, x[t + 1].c0), both(x[t].c1, x[t + 1].c1), both(x[t].c2, x[t + 1].c2),
+                                     both(x[t].c3, x[t + 1].c3)};
+        SADDLE_UNROLL(4)
+        for (int w = 0; w < 4; ++w) {
+          const auto keep = [&](WordVector half, std::uint64_t& to) HWY_ATTR {
+            hn::StoreMaskBits(d, hn::Not(hn::Lt(half, limit)),
+                              reinterpret_cast<std::uint8_t*>(&to) + (b + t / 2 * L) / 8);
+          };
+          keep(hn::And(words[w], hn::Set(d, 0xffffu)), own[2 * w]);
+          keep(hn::ShiftRight<16>(words[w]), own[2 * w + 1]);
+        }
       }
     }
+    for (Index c = std::max<Index>(0, group * 8 - j0); c < std::min(count, group * 8 + 8 - j0); ++c)
+      bits[c] = own[j0 + c - group * 8];
+  }
 }
 
 #endif

@@ -27,11 +27,13 @@ struct BackwardLanes {
 };
 
 // A [keys, block_queries] and ds = A (dA - delta) for one block of visible keys, g = exp with start holding log h.
-template <class T>
+// DROPPED: A comes back as it is applied, times drop_factor where it stays, and dA likewise.
+template <bool DROPPED, class T>
 HWY_NOINLINE void differentiate_visible(const ScoreProblem<T>& problem, const T* qt, const T* gt,
-                                        const BackwardLanes<T>& x, const T* column, Rows<const T> k, Rows<const T> v,
-                                        Index n, T* a, T* ds) {
+                                        const BackwardLanes<T>& x, const T* column, const std::uint64_t* kept,
+                                        T drop_factor, Rows<const T> k, Rows<const T> v, Index n, T* a, T* ds) {
   const Tag<T> d;
+  const Vector<T> drop = hn::Set(d, drop_factor);
   constexpr Index L = lanes<T>, Q = block_queries<T>;
   for_row_tiles(n, [&](auto rows, Index i) HWY_ATTR {
     Vector<T> s[rows][tile_vectors];
@@ -47,8 +49,14 @@ HWY_NOINLINE void differentiate_visible(const ScoreProblem<T>& problem, const T*
     for (int r = 0; r < rows; ++r) SADDLE_UNROLL(8)
     for (int u = 0; u < tile_vectors; ++u) {
       const Index at = (i + r) * Q + u * L;
-      const Vector<T> change = hn::Sub(s[r][u], hn::Load(d, x.delta + u * L));
-      hn::Store(hn::Mul(hn::Load(d, a + at), change), d, ds + at);
+      const Vector<T> weight = hn::Load(d, a + at), delta = hn::Load(d, x.delta + u * L);
+      Vector<T> own = s[r][u];
+      if constexpr (DROPPED) {
+        const auto stays = mask_of<T>(kept[i + r], u);
+        own = hn::IfThenElseZero(stays, hn::Mul(own, drop));
+        hn::Store(hn::IfThenElseZero(stays, hn::Mul(weight, drop)), d, a + at);
+      }
+      hn::Store(hn::Mul(weight, hn::Sub(own, delta)), d, ds + at);
     }
   });
 }
@@ -197,12 +205,14 @@ class BackwardBlock {
       for (Index c = 0; c < n; ++c) column[c] = p_.column[j0 + c] * unit;
     const Rows<const T> k{p_.k[j0], p_.k.stride}, v{p_.v[j0], p_.v.stride};
     const T* columns = p_.column != nullptr ? column : nullptr;
-    if (G::exponential && !bits_.masked && !bits_.dropped && !general_) {
-      differentiate_visible(p_, qt_, gt_, x_, columns, k, v, n, a_, ds_);
+    const T drop_factor = static_cast<T>(head_.dropout.factor);
+    if (G::exponential && !bits_.masked && !general_) {
+      const auto differentiate = bits_.dropped ? differentiate_visible<true, T> : differentiate_visible<false, T>;
+      differentiate(p_, qt_, gt_, x_, columns, bits_.kept, drop_factor, k, v, n, a_, ds_);
     } else {
       product_block(k, n, qt_, p_.D, x_.start, columns, a_);
       product_block<T>(v, n, gt_, p_.E, nullptr, nullptr, ds_);
-      differentiate_masked(g_, x_, n, bits_, static_cast<T>(head_.dropout.factor), a_, ds_);
+      differentiate_masked(g_, x_, n, bits_, drop_factor, a_, ds_);
     }
     if (out_.dv) multiply_wide(a_, Q, g_rows_, e_vectors_ * L, count_, out_.dv[j0], out_.dv.stride, n, e_vectors_);
     if (out_.dk) multiply_wide(ds_, Q, q_, d_vectors_ * L, count_, out_.dk[j0], out_.dk.stride, n, d_vectors_);

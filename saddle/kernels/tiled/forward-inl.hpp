@@ -53,6 +53,17 @@ HWY_NOINLINE void weigh_visible(const ScoreProblem<T>& problem, const G& g, cons
   }
 }
 
+// Weights [keys, block_queries] that were dropped become 0.
+template <class T>
+HWY_NOINLINE void drop(const std::uint64_t* kept, Index n, T* p) {
+  const Tag<T> d;
+  for (Index i = 0; i < n; ++i, p += block_queries<T>) SADDLE_UNROLL(8)
+  for (int v = 0; v < tile_vectors; ++v) {
+    T* const at = p + v * lanes<T>;
+    hn::Store(hn::IfThenElseZero(mask_of<T>(kept[i], v), hn::Load(d, at)), d, at);
+  }
+}
+
 // The same where some pairs are hidden or dropped, from scores in p. Hidden weights are 0; dropped ones too, but they
 // count in the sums.
 template <class T, class G>
@@ -182,8 +193,9 @@ class ForwardBlock {
   }
 
   void tile(const T* column, Index j0, Index n, T* top, T* sum) {
-    if (!bits_.masked && !bits_.dropped) {
+    if (!bits_.masked) {
       weigh_visible(p_, g_, qt_, x_.start, column, j0, n, w_, top, sum);
+      if (bits_.dropped) drop(bits_.kept, n, w_);
       return;
     }
     product_block<T>({p_.k[j0], p_.k.stride}, n, qt_, p_.D, x_.start, column, w_);

@@ -148,19 +148,23 @@ HWY_NOINLINE void product_block(Rows<const T> rows, Index n, const T* b, Index d
   });
 }
 
-// Whether a row of v or k holds finite numbers only.
+// Whether n rows of v or k hold finite numbers only.
 template <class T>
-HWY_INLINE bool is_finite_row(const T* x, Index n) {
+HWY_INLINE bool are_finite(Rows<const T> rows, Index n, Index width) {
   const Tag<T> d;
+  const Index whole = width / lanes<T> * lanes<T>;
+  const auto rest = hn::FirstN(d, static_cast<std::size_t>(width - whole));
   Vector<T> zeros = hn::Zero(d);
-  Index e = 0;
-  for (; e + lanes<T> <= n; e += lanes<T>) {
-    const Vector<T> own = hn::LoadU(d, x + e);
-    zeros = hn::Add(zeros, hn::Sub(own, own));
+  for (Index c = 0; c < n; ++c) {
+    for (Index e = 0; e < whole; e += lanes<T>) {
+      const Vector<T> x = hn::LoadU(d, rows[c] + e);
+      zeros = hn::Add(zeros, hn::Sub(x, x));
+    }
+    if (whole == width) continue;
+    const Vector<T> x = hn::MaskedLoad(rest, d, rows[c] + whole);
+    zeros = hn::Add(zeros, hn::Sub(x, x));
   }
-  T rest = 0;
-  for (; e < n; ++e) rest += x[e] - x[e];
-  return rest == 0 && hn::AllTrue(d, hn::Eq(zeros, hn::Zero(d)));
+  return hn::AllTrue(d, hn::Eq(zeros, hn::Zero(d)));
 }
 
 // Rows this far apart, in bytes, share few cache sets: a block of them read column by column would not stay.
@@ -173,9 +177,10 @@ template <class T>
 HWY_INLINE Rows<const T> guarded_rows(Rows<const T> rows, Index n, Index width, const BlockBits& bits, T* copy,
                                       Index* odd, Index& odd_count) {
   odd_count = 0;
-  if (bits.masked || bits.dropped)
+  if ((bits.masked || bits.dropped) && !are_finite(rows, n, width))
     for (Index c = 0; c < n; ++c)
-      if ((bits.seen[c] != bits.queries || bits.dropped) && !is_finite_row(rows[c], width)) odd[odd_count++] = c;
+      if ((bits.seen[c] != bits.queries || bits.dropped) && !are_finite<T>({rows[c], 0}, 1, width))
+        odd[odd_count++] = c;
   if (odd_count == 0 && (rows.stride == width || rows.stride * static_cast<Index>(sizeof(T)) < far_apart)) return rows;
   for (Index c = 0, at = 0; c < n; ++c) {
     if (at < odd_count && odd[at] == c) {
@@ -200,18 +205,26 @@ HWY_INLINE void add_odd_rows(Rows<const T> rows, Index width, const T* weights, 
     }
 }
 
-// qt [D, block_queries]: the queries [i0, i0 + count), shifted, times factor; zero for the lanes past them.
+// qt [D, block_queries]: the queries [i0, i0 + count), shifted, times factor; zero for the lanes past them. Whether
+// there is a shift is asked once: asked for every number it becomes masked loads from a null pointer, which are slow.
 template <class T>
 HWY_INLINE void load_queries(const ScoreProblem<T>& p, Index i0, Index count, T factor, T* qt) {
   const Tag<T> d;
-  const T *shift = p.q_shift, *scale = p.q_factor;
-  const auto vector = [&](Vector<T> x, Index c) HWY_ATTR {
-    if (shift != nullptr) x = hn::Mul(hn::Sub(x, hn::LoadU(d, shift + c)), hn::LoadU(d, scale + c));
-    return hn::Mul(x, hn::Set(d, factor));
+  const auto load = [&](auto&& vector, auto&& element) HWY_ATTR {
+    transpose(p.q[i0], p.q.stride, count, p.D, qt, block_queries<T>, block_queries<T>, vector, element);
   };
-  const auto element = [&](T x, Index c)
-                           HWY_ATTR { return (shift != nullptr ? (x - shift[c]) * scale[c] : x) * factor; };
-  transpose(p.q[i0], p.q.stride, count, p.D, qt, block_queries<T>, block_queries<T>, vector, element);
+  const T *shift = p.q_shift, *scale = p.q_factor;
+  if (shift == nullptr) {
+    load([&](Vector<T> x, Index) HWY_ATTR { return hn::Mul(x, hn::Set(d, factor)); },
+         [&](T x, Index) HWY_ATTR { return x * factor; });
+  } else {
+    load(
+        [&](Vector<T> x, Index c) HWY_ATTR {
+          x = hn::Mul(hn::Sub(x, hn::LoadU(d, shift + c)), hn::LoadU(d, scale + c));
+          return hn::Mul(x, hn::Set(d, factor));
+        },
+        [&](T x, Index c) HWY_ATTR { return (x - shift[c]) * scale[c] * factor; });
+  }
 }
 
 }  // namespace saddle::kernels::HWY_NAMESPACE
