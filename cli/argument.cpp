@@ -54,12 +54,18 @@ primal::Attention read_attention(const std::string& text) {
 }
 
 std::string canonical_attention(const std::string& text) {
+  if (const auto encoding = read_time_encoding(text)) return "time_" + to_text(*encoding);
   const auto layer = read_layer(text);
   return layer ? layer->text() : primal::to_text(read_attention(text));
 }
 
 mechanisms::LayerPtr read_layer(const std::string& text) {
   return text.starts_with("@") ? nullptr : mechanisms::find_layer(text);
+}
+
+std::optional<mechanisms::time_attention::TimeEncoder> read_time_encoding(const std::string& text) {
+  if (!text.starts_with("time_mercer") && !text.starts_with("time_bochner")) return std::nullopt;
+  return mechanisms::time_attention::parse_time_encoder(text);
 }
 
 Dims read_dims(const std::string& shape, Index keys, Index value_width) {

@@ -9,6 +9,7 @@
 #include "saddle/base/dtype.hpp"
 #include "saddle/base/shape.hpp"
 #include "saddle/mechanisms/layer.hpp"
+#include "saddle/mechanisms/time_attention/time_encoder.hpp"
 #include "saddle/primal/attention.hpp"
 
 namespace saddle::cli {
@@ -23,6 +24,8 @@ primal::Attention read_attention(const std::string& text);
 std::string canonical_attention(const std::string& text);
 // Null for a declared attention.
 mechanisms::LayerPtr read_layer(const std::string& text);
+// time_mercer or time_bochner, which are no attention but stand beside the embedding of events; else nothing.
+std::optional<mechanisms::time_attention::TimeEncoder> read_time_encoding(const std::string& text);
 
 // "B,H,N,D"; keys and value_width are M and E, 0 means: as N and D. Throws InvalidArgument beyond what can be counted.
 Dims read_dims(const std::string& shape, Index keys, Index value_width);

@@ -203,7 +203,8 @@ int calibrate(const BenchOptions& options, const Context& context) {
   return Exit::ok;
 }
 
-// Mechanisms of the layer level have projections of their own, so everything is measured with them.
+// Mechanisms of the layer level have projections of their own, so everything is measured with them; encodings of times
+// stand beside them.
 int run_layers(const BenchOptions& options, const Context& context) {
   const std::pair<const char*, bool> without[] = {
       {"--layout", !options.layout.empty()}, {"--peers", !options.peers.empty()}, {"--base", !options.base.empty()}};
@@ -288,7 +289,7 @@ int run_bench(const BenchOptions& options, const Context& context) {
   if (options.list || options.calibrate) refuse_unused(options.list ? "--list" : "--calibrate", options);
   if (options.list) return list_suites(context);
   if (std::any_of(options.attention.begin(), options.attention.end(),
-                  [](const std::string& text) { return read_layer(text) != nullptr; }))
+                  [](const std::string& text) { return read_layer(text) || read_time_encoding(text); }))
     return run_layers(options, context);
   const int wanted = threads();
   restart_with_sleeping_threads();

@@ -91,6 +91,14 @@ Json candidates_json(const mechanisms::Selection& selection) {
   return list;
 }
 
+std::string passes_text(const primal::Cost& forward, const primal::Cost& backward, const char* functions) {
+  Table table({"pass", "multiply-adds", functions, "bytes", "memory"}, "lrrrr");
+  for (const auto& [name, cost] : {std::pair{"forward", forward}, std::pair{"backward", backward}})
+    table.add(
+        {name, count_text(cost.multiply_adds), count_text(cost.exps), bytes_text(cost.bytes), bytes_text(cost.memory)});
+  return table.text();
+}
+
 // A mechanism of the layer level: one way to compute it, forward and backward, projections included.
 int explain_layer(const mechanisms::Layer& layer, const ExplainOptions& options, const Context& context) {
   const Dims dims = read_dims(options.shape, options.keys, options.value_width);
@@ -117,13 +125,43 @@ int explain_layer(const mechanisms::Layer& layer, const ExplainOptions& options,
                                     {"costs", {{"forward", cost_json(forward)}, {"backward", cost_json(backward)}}}});
     return Exit::ok;
   }
-  Table table({"pass", "multiply-adds", "exps", "bytes", "memory"}, "lrrrr");
-  for (const auto& [name, cost] : {std::pair{"forward", forward}, std::pair{"backward", backward}})
-    table.add(
-        {name, count_text(cost.multiply_adds), count_text(cost.exps), bytes_text(cost.bytes), bytes_text(cost.memory)});
   print(fmt::format("{}  B={} H={} N={} X={}  {}{}\n\n", bold(layer.text()), dims.B, dims.H, dims.N, place.X,
                     to_string(dtype), layer.causal() ? "  causal" : "") +
-        table.text() + "\nA layer of its own: projections are counted, and one module computes it.\n");
+        passes_text(forward, backward, "exps") +
+        "\nA layer of its own: projections are counted, and one module computes it.\n");
+  return Exit::ok;
+}
+
+// An encoding of times: no attention, but a vector of width X for each of B N times.
+int explain_times(const mechanisms::time_attention::TimeEncoder& encoder, const ExplainOptions& options,
+                  const Context& context) {
+  const Dims dims = read_dims(options.shape, options.keys, options.value_width);
+  if (dims.M != dims.N || dims.E != dims.D || options.mask)
+    throw InvalidArgument(
+        "an encoding of times takes times alone: --keys, --value-width and --mask mean nothing to it");
+  const Index X = options.width > 0 ? options.width : dims.H * dims.D;
+  mechanisms::time_attention::check(encoder, X);
+  const DType dtype = read_dtype(options.dtype);
+  const std::string text = "time_" + to_text(encoder);
+  const auto times = static_cast<double>(dims.B * dims.N), numbers = times * static_cast<double>(X);
+  primal::Cost forward;
+  forward.multiply_adds = mechanisms::time_attention::cost(encoder, dims.B * dims.N, X);
+  forward.exps = numbers;
+  forward.memory = numbers * static_cast<double>(size_of(dtype));
+  forward.bytes = forward.memory + times * sizeof(double);
+  primal::Cost backward = forward;
+  backward.multiply_adds *= 2;
+  if (context.json) {
+    print_json("saddle.explain/1", {{"attention", text},
+                                    {"level", "encoding"},
+                                    {"dims", {{"B", dims.B}, {"N", dims.N}, {"X", X}}},
+                                    {"dtype", to_string(dtype)},
+                                    {"costs", {{"forward", cost_json(forward)}, {"backward", cost_json(backward)}}}});
+    return Exit::ok;
+  }
+  print(fmt::format("{}  B={} N={} X={}  {}\n\n", bold(text), dims.B, dims.N, X, to_string(dtype)) +
+        passes_text(forward, backward, "sines") +
+        "\nAn encoding of times, which stands beside the embedding of events; any attention follows.\n");
   return Exit::ok;
 }
 
@@ -131,6 +169,7 @@ int explain(const ExplainOptions& options, const Context& context) {
   constexpr Index widest = Index{1} << 26;
   if (options.width < 0 || options.width > widest)
     throw InvalidArgument(fmt::format("--width must be a whole number from 0 to {}, found {}", widest, options.width));
+  if (const auto encoder = read_time_encoding(options.attention)) return explain_times(*encoder, options, context);
   if (const auto layer = read_layer(options.attention)) return explain_layer(*layer, options, context);
   const kernels::Request request = request_of(options);
   const mechanisms::Selection selection = mechanisms::select(request);

@@ -3,8 +3,10 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 
+#include "argument.hpp"
 #include "output.hpp"
 #include "problem.hpp"
 #include "report.hpp"
@@ -14,6 +16,7 @@
 #include "saddle/io/atomic_file.hpp"
 #include "saddle/nn/blocks/self_attention.hpp"
 #include "saddle/nn/layer_reference.hpp"
+#include "saddle/nn/time_encoding.hpp"
 #include "saddle/train/autocast.hpp"
 #include "statistics.hpp"
 #include "training.hpp"
@@ -41,9 +44,30 @@ double difference(const Tensor& computed, const Tensor& expected) {
   return off.item<double>() / std::max(1.0, expected.abs().max().item<double>());
 }
 
+Tensor draw_times(Index B, Index N) { return torch::rand({B, N}, torch::kFloat64).cumsum(1); }
+
+// An encoding of times on 64 of them in double against its reference.
+double check_encoding(const mechanisms::time_attention::TimeEncoder& encoder, Index width) {
+  const torch::NoGradGuard guard;
+  nn::TimeEncoding module(width, to_text(encoder));
+  module->to(torch::kFloat64);
+  const Tensor times = draw_times(2, 64);
+  std::map<std::string, tape::Value> weights;
+  for (const auto& item : module->named_parameters()) weights.emplace(item.key(), nn::on_tape(item.value()));
+  const auto* mercer = std::get_if<mechanisms::time_mercer::Mercer>(&encoder);
+  const auto* bochner = std::get_if<mechanisms::time_bochner::Bochner>(&encoder);
+  Tensor sample;
+  if (bochner != nullptr && !bochner->sample().empty()) sample = 1 + torch::rand({width / 2}, torch::kFloat64);
+  const Tensor found = module(times, Tensor(), sample);
+  const tape::Value expected = mercer != nullptr ? mercer->reference(nn::on_tape(times), weights)
+                                                 : bochner->reference(nn::on_tape(times), nn::on_tape(sample), weights);
+  return difference(found, torch::tensor(expected.data(), torch::kFloat64).view_as(found));
+}
+
 // The same layer on 64 tokens in double against its reference, or, if it is a declared attention, which the tests hold
 // to theirs, in float against double.
 double check(const std::string& attention, const Dims& dims) {
+  if (const auto encoder = read_time_encoding(attention)) return check_encoding(*encoder, dims.H * dims.D);
   constexpr Index N = 64;
   const torch::NoGradGuard guard;
   nn::SelfAttention module = make(attention, dims, N);
@@ -65,35 +89,47 @@ double check(const std::string& attention, const Dims& dims) {
 
 using bench::LayerResult;
 
-// One attention at one shape, ready to run.
+// One attention, or an encoding of times, at one shape, ready to run.
 class Contender {
  public:
-  Contender(const LayerResult& row)
-      : training_(row.pass != "forward"),
-        bf16_(row.dtype == "bf16"),
-        module_(make(row.attention, row.dims, row.dims.N)) {
+  explicit Contender(const LayerResult& row) : training_(row.pass != "forward"), bf16_(row.dtype == "bf16") {
     const auto type = row.dtype == "f64" ? torch::kFloat64 : torch::kFloat32;
+    const Index B = row.dims.B, N = row.dims.N, X = row.dims.H * row.dims.D;
+    if (const auto encoder = read_time_encoding(row.attention)) {
+      nn::TimeEncoding module(X, to_text(*encoder));
+      module_ = module.ptr();
+      forward_ = [module](const Tensor& times) mutable { return module(times); };
+      multiply_adds_ = module->multiply_adds(B * N);
+      x_ = draw_times(B, N);
+    } else {
+      nn::SelfAttention module = make(row.attention, row.dims, N);
+      module_ = module.ptr();
+      forward_ = [module](const Tensor& x) mutable { return module(x); };
+      multiply_adds_ = static_cast<double>(B) * module->multiply_adds(N);
+      x_ = torch::randn({B, N, X}, type).requires_grad_(training_);
+    }
     module_->to(type);
     module_->train(training_);
-    x_ = torch::randn({row.dims.B, row.dims.N, row.dims.H * row.dims.D}, type).requires_grad_(training_);
-    cotangent_ = torch::randn_like(x_);
+    cotangent_ = torch::randn({B, N, X}, type);
   }
 
   void run() {
     const torch::AutoGradMode gradients(training_);
     const train::Autocast autocast(bf16_);
-    const Tensor y = module_(x_);
+    const Tensor y = forward_(x_);
     if (!training_) return;
     module_->zero_grad();
     x_.mutable_grad() = Tensor();
-    y.backward(cotangent_.to(y.scalar_type()));
+    if (y.requires_grad()) y.backward(cotangent_.to(y.scalar_type()));
   }
 
-  double multiply_adds(Index B, Index N) const { return static_cast<double>(B) * module_->multiply_adds(N); }
+  double multiply_adds() const { return multiply_adds_; }
 
  private:
   bool training_, bf16_;
-  nn::SelfAttention module_;
+  std::shared_ptr<torch::nn::Module> module_;
+  std::function<Tensor(const Tensor&)> forward_;
+  double multiply_adds_ = 0;
   Tensor x_, cotangent_;
 };
 
@@ -105,7 +141,7 @@ void measure(std::vector<LayerResult*> rows, double seconds) {
     contenders.push_back(std::make_unique<Contender>(*row));
     Contender& own = *contenders.back();
     row->memory = bench::extra_memory([&] { own.run(); });
-    row->multiply_adds = own.multiply_adds(row->dims.B, row->dims.N);
+    row->multiply_adds = own.multiply_adds();
   }
   const double end = bench::now() + seconds * static_cast<double>(rows.size());
   do {

@@ -77,9 +77,9 @@ void check(const NumberLines<std::int32_t>& types, const NumberLines<double>& ti
       types.fail(i, fmt::format("found the type {}, types are {}", types.values[i],
                                 most > 0 ? fmt::format("1 to {}", most) : std::string("numbers from 1")));
   for (std::size_t i = 0; i < times.values.size(); ++i)
-    if (!std::isfinite(times.values[i]) || (i > 0 && times.values[i] <= times.values[i - 1]))
-      times.fail(i, fmt::format("the time {} does not come after {}", times.values[i], i > 0 ? times.values[i - 1] : 0),
-                 "times are finite and increase within a sequence");
+    if (!std::isfinite(times.values[i]) || (i > 0 && times.values[i] < times.values[i - 1]))
+      times.fail(i, fmt::format("the time {} is not at {} or later", times.values[i], i > 0 ? times.values[i - 1] : 0),
+                 "times are finite and never go back within a sequence");
 }
 
 }  // namespace

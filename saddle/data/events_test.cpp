@@ -40,10 +40,12 @@ TEST(Events, ErrorsNameTheirPlace) {
   fails("1 3\n", "1 2\n", 1, 3, "found the type 3, types are 1 to 2");
   fails("0\n", "1\n", 1, 1, "found the type 0");
   fails("1 2\n", "1\n", 1, 1, "found 1 times, line 1 of types has 2 types");
-  fails("1 2\n", "1 1\n", 1, 3, "the time 1 does not come after 1");
-  fails("1 2\n", "1 inf\n", 1, 3, "the time inf does not come after 1");
+  fails("1 2\n", "1 0.5\n", 1, 3, "the time 0.5 is not at 1 or later");
+  fails("1 2\n", "1 inf\n", 1, 3, "the time inf is not at 1 or later");
   fails("\n1\n", "5\n1\n", 1, 1, "no events");
 }
+
+TEST(Events, MayHappenAtTheSameTime) { EXPECT_EQ(read("1 2 1\n", "1 1 1\n", {})->length(0), 3); }
 
 TEST(Events, ProblemsAreCollectedOnRequest) {
   std::vector<DataError> problems;

@@ -10,6 +10,7 @@
 
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
+#include "saddle/data/events.hpp"
 #include "saddle/data/image_text.hpp"
 #include "saddle/data/images.hpp"
 #include "saddle/data/table.hpp"
@@ -24,7 +25,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* known_files =
-    "data files are .ts, .csv, .tsv and IDX images, each also as .gz, and .safetensors with images and texts";
+    "data files are .ts, .csv, .tsv, IDX images and events as X_event.txt beside X_time.txt, each also as .gz, and "
+    ".safetensors with images and texts";
 
 std::string lower(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -80,7 +82,7 @@ std::string first_line(const fs::path& file) {
 
 bool is_data_file(const fs::path& file) {
   const std::string name = plain_name(file);
-  return name.ends_with(".ts") || name.ends_with(".csv") || name.ends_with(".tsv") ||
+  return name.ends_with(".ts") || name.ends_with(".csv") || name.ends_with(".tsv") || name.ends_with("event.txt") ||
          name.find("images-idx3") != std::string::npos || name.find("images.idx3") != std::string::npos ||
          (name.ends_with(".safetensors") && find_train(file.filename().string()) != std::string::npos);
 }
@@ -137,11 +139,23 @@ fs::path labels_of(const fs::path& images) {
   return images.parent_path() / name;
 }
 
+fs::path times_of(const fs::path& types) {
+  std::string name = types.filename().string();
+  const std::size_t at = name.rfind("event");
+  if (at == std::string::npos)
+    throw InvalidArgument(fmt::format("the name of '{}' does not say that it has the types of events", types.string()),
+                          "give the file of types, such as new_event.txt: times are read from new_time.txt beside it");
+  if (lower(name).ends_with(".gz")) name.resize(name.size() - 3);
+  const fs::path plain = types.parent_path() / name.replace(at, 5, "time");
+  return packed_or_not(plain).value_or(plain);
+}
+
 Format format_of(const fs::path& file, const Where& where) {
   static const std::map<std::string, Format> named = {{"ts", Format::ts},         {"csv", Format::table},
                                                       {"idx", Format::idx},       {"listops", Format::listops},
                                                       {"bytes", Format::bytes},   {"pairs", Format::pairs},
-                                                      {"tokens", Format::tokens}, {"image_text", Format::image_text}};
+                                                      {"tokens", Format::tokens}, {"image_text", Format::image_text},
+                                                      {"events", Format::events}};
   if (!where.format.empty()) {
     const auto found = named.find(where.format);
     if (found != named.end()) return found->second;
@@ -154,6 +168,7 @@ Format format_of(const fs::path& file, const Where& where) {
   if (name.ends_with(".safetensors")) return Format::image_text;
   if (name.find("idx3") != std::string::npos) return Format::idx;
   if (name.ends_with(".csv")) return Format::table;
+  if (name.ends_with("event.txt")) return Format::events;
   if (name.ends_with(".tsv")) {
     switch (text_form_of(first_line(file)).value_or(TextForm::bytes)) {
       case TextForm::tokens: return Format::tokens;
@@ -206,6 +221,9 @@ DatasetPtr read_file(const fs::path& file, Format format, Description descriptio
     case Format::bytes: return read_text(TextForm::bytes);
     case Format::pairs: return read_text(TextForm::pairs);
     case Format::tokens: return read_text(TextForm::tokens);
+    case Format::events:
+      return read_events(contents, read_contents(times_of(file).string(), where.stream_above), std::move(description),
+                         {}, problems);
     case Format::image_text: break;
   }
   throw InvalidArgument(fmt::format("cannot read '{}'", file.string()), known_files);

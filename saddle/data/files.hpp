@@ -9,7 +9,7 @@
 
 namespace saddle::data {
 
-enum class Format { ts, table, idx, listops, bytes, pairs, tokens, image_text };
+enum class Format { ts, table, idx, listops, bytes, pairs, tokens, image_text, events };
 
 // The folders that are searched for a name, those that exist, in order. Throws InvalidArgument if the one that was
 // asked for does not exist.
@@ -29,6 +29,10 @@ std::optional<std::filesystem::path> sibling(const std::filesystem::path& file, 
 // The file of labels that belongs to an IDX file of images, without .gz.
 std::filesystem::path labels_of(const std::filesystem::path& images);
 
+// The file of times that belongs to a file of types of events: X_time.txt for X_event.txt, packed or not. Throws
+// InvalidArgument if the name does not say that it has types.
+std::filesystem::path times_of(const std::filesystem::path& types);
+
 // Reads a file; `like` is the training split's description when the file is not the training split. What is wrong with
 // single samples goes to `problems`, if given, instead of to the caller.
 DatasetPtr read_file(const std::filesystem::path& file, Format format, Description description, const Where& where,
@@ -37,7 +41,8 @@ DatasetPtr read_file(const std::filesystem::path& file, Format format, Descripti
 
 // The task whose training split, or all samples, are in this file; called by it unless there is a name.
 Task task_of_file(const std::filesystem::path& file, const Where& where, const std::string& name = "");
-// The task in a folder: X_TRAIN.ts, train.csv, the four files of MNIST, or its only data file.
+// The task in a folder: X_TRAIN.ts, train.csv, the four files of MNIST, X_train_event.txt, or its only data
+// file.
 Task task_of_folder(const std::filesystem::path& folder, const Where& where, const std::string& name = "");
 // The training file in it, if there is exactly one; the names of the files to choose from go to `candidates`.
 std::optional<std::filesystem::path> training_file(const std::filesystem::path& folder,

@@ -114,11 +114,13 @@ std::vector<Entry> list_tasks(const Where& where) {
       const Format format = format_of(*file, where);
       const Kind kind = format == Format::idx          ? Kind::image
                         : format == Format::image_text ? Kind::image_text
+                        : format == Format::events     ? Kind::events
                                                        : Kind::series;
       entries.push_back({name,
                          format == Format::ts           ? "time series"
                          : format == Format::idx        ? "images"
                          : format == Format::image_text ? "images with texts"
+                         : format == Format::events     ? "events with times"
                                                         : "table",
                          kind, true, entry.path().string()});
     }
@@ -139,20 +141,11 @@ namespace {
 
 // Every event but the first of a sequence is to be predicted. Times stand in a file of their own.
 DatasetPtr open_events(const std::string& file, const Description& like, const Where& where) {
-  const fs::path path(file);
-  std::string name = path.filename().string();
-  const std::size_t at = name.rfind("event");
-  if (at == std::string::npos)
-    throw InvalidArgument(
-        fmt::format("the model was trained on events of {}, and the name of '{}' does not say that it has their types",
-                    like.name, file),
-        "give the file of types, such as new_event.txt: times are read from new_time.txt beside it");
-  name.replace(at, 5, "time");
   std::vector<std::string> names = like.token_names;
   if (!names.empty()) names.erase(names.begin());  // padding
-  const DatasetPtr sequences = read_events(read_contents(file, where.stream_above),
-                                           read_contents((path.parent_path() / name).string(), where.stream_above),
-                                           {.name = like.name, .split = "all"}, names);
+  const DatasetPtr sequences =
+      read_events(read_contents(file, where.stream_above), read_contents(times_of(file).string(), where.stream_above),
+                  {.name = like.name, .split = "all"}, names);
   std::vector<Index> all(static_cast<std::size_t>(sequences->size()));
   std::iota(all.begin(), all.end(), Index{0});
   return next_events(sequences, std::move(all), like.usual_length, &like);

@@ -111,6 +111,29 @@ TEST(Find, TablesAndTheirTestFiles) {
   EXPECT_EQ(find_task(file, where).train()->size(), 2);
 }
 
+TEST(Find, EventsInAFolder) {
+  const Scratch scratch;
+  scratch.write("clicks/clicks_train_event.txt", "1 2 3\n2 1\n");
+  scratch.write("clicks/clicks_train_time.txt", "0 1 1\n5 9.5\n");
+  scratch.write("clicks/clicks_test_event.txt", "1 1\n");
+  scratch.write_packed("clicks/clicks_test_time.txt.gz", "3 4\n");
+  Where where;
+  where.folder = scratch.folder.string();
+  for (const std::string& name : {std::string("clicks"), (scratch.folder / "clicks/clicks_train_event.txt").string()}) {
+    const Task task = find_task(name, where);
+    EXPECT_EQ(task.name, "clicks");
+    EXPECT_EQ(task.train()->size(), 2);
+    EXPECT_EQ(task.train()->description().kind, Kind::events);
+    EXPECT_EQ(task.train()->description().vocabulary, 4);
+    ASSERT_TRUE(task.test);
+    EXPECT_EQ(task.test()->length(0), 2);
+  }
+  scratch.write("alone_event.txt", "1 2\n2 1\n1 1\n2 2\n");
+  scratch.write("alone_time.txt", "1 2\n2 3\n1 1\n2 2\n");
+  const Task alone = find_task((scratch.folder / "alone_event.txt").string(), where);
+  EXPECT_EQ(alone.train()->size() + alone.test()->size(), 4);
+}
+
 TEST(Find, SplitsOfTokens) {
   const Scratch scratch;
   scratch.write("ops/ops_train.tsv", "1\tm12]\n2\t2\n");

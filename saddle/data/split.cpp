@@ -30,6 +30,20 @@ Split stratified_split(const Dataset& data, double validation_share, std::uint64
   return split;
 }
 
+std::vector<Index> limited(std::vector<Index> samples, Index limit, const std::function<Index(Index)>& class_of) {
+  if (limit > 0 && limit < static_cast<Index>(samples.size())) {
+    Stream(0, "limit").shuffle(samples);
+    std::map<Index, std::vector<Index>> classes;
+    for (const Index sample : samples) classes[class_of(sample)].push_back(sample);
+    samples.clear();
+    for (std::size_t round = 0; static_cast<Index>(samples.size()) < limit; ++round)
+      for (const auto& [label, members] : classes)
+        if (round < members.size() && static_cast<Index>(samples.size()) < limit) samples.push_back(members[round]);
+  }
+  std::sort(samples.begin(), samples.end());
+  return samples;
+}
+
 namespace {
 
 // Mean and variance in one pass; exact for constants.

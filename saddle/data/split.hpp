@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,9 @@ struct Split {
 // Of every class the share, rounded, but at least one and never all; a class with one sample only trains. The draw
 // depends on the seed, through the stream "split", and on nothing else.
 Split stratified_split(const Dataset& data, double validation_share, std::uint64_t seed);
+
+// At most `limit` of the samples, 0: all; of all classes alike, the same for every seed. Ascending.
+std::vector<Index> limited(std::vector<Index> samples, Index limit, const std::function<Index(Index)>& class_of);
 
 // Per channel mean and unbiased standard deviation over all steps of the given samples; x becomes
 // (x - mean) / (deviation + 2.2e-16), or x - mean where all were equal. Of tables the numbers have their own statistics

@@ -49,6 +49,19 @@ TEST(Split, HoldsOutTheShareOfEveryClass) {
   EXPECT_EQ(both, everything(*data));
 }
 
+TEST(Split, LimitTakesAllClassesAlike) {
+  std::vector<Index> samples(100);
+  std::iota(samples.begin(), samples.end(), Index{0});
+  const auto class_of = [](Index sample) { return sample < 90 ? Index{0} : Index{1}; };
+  const std::vector<Index> kept = limited(samples, 12, class_of);
+  EXPECT_EQ(kept.size(), 12u);
+  EXPECT_EQ(std::count_if(kept.begin(), kept.end(), class_of), 6);
+  EXPECT_TRUE(std::is_sorted(kept.begin(), kept.end()));
+  EXPECT_EQ(limited(samples, 12, class_of), kept);
+  EXPECT_EQ(std::ranges::count_if(limited(samples, 50, class_of), class_of), 10);  // there are no more
+  EXPECT_EQ(limited(samples, 0, class_of), samples);
+}
+
 TEST(Split, DependsOnTheSeedAlone) {
   std::vector<Index> labels;
   for (Index i = 0; i < 200; ++i) labels.push_back(i % 5);

@@ -90,7 +90,7 @@ class Reader {
     if (values.count() == 0)
       throw DataError(rows_.file(), 0, 0, fmt::format("column '{}' has no value in any row", name),
                       c + 1 == places_.size() ? "name another column as target" : "leave the column out");
-    values.check(name, rows_.file());
+    if (!named) values.check(name, rows_.file());
     bool classes = !values.numbers() || named;
     if (c + 1 == places_.size()) {
       if (target == Target::numbers && !values.numbers())
@@ -113,6 +113,7 @@ class Reader {
     if (kind == Found::missing) return none;
     if (column.categories.empty()) {
       if (kind == Found::number) return value;
+      if (kind == Found::too_large) throw_too_large(column.name, rows_.file(), found.line, found.column, text);
       throw DataError(rows_.file(), found.line, found.column,
                       fmt::format("column '{}': expected a number as in the training rows, found '{}'", column.name,
                                   found.text.substr(0, 40)));

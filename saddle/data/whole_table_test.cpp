@@ -103,6 +103,30 @@ TEST(WholeTable, RefusesWhatMakesNoTable) {
   EXPECT_THAT(message_of<DataError>([&] { read(words); }), HasSubstr("too many for categories"));
 }
 
+// Numbers beyond the range of float are numbers all the same, and no categories.
+TEST(WholeTable, NumbersThatAreTooLargeAreNoNames) {
+  std::string large = "x,y\n", one = large;
+  for (int i = 0; i < 30; ++i) {
+    large += std::to_string(i + 1) + "e39,0.5\n";
+    one += (i == 20 ? "1e39" : std::to_string(i)) + ",0.5\n";
+  }
+  EXPECT_THAT(message_of<DataError>([&] { read(large); }),
+              HasSubstr("t.csv:2:1: column 'x' has values too large for their squares: found '1e39'"));
+  EXPECT_THAT(message_of<DataError>([&] { read(one); }), HasSubstr("t.csv:22:1: column 'x' has values too large"));
+  EXPECT_THAT(message_of<DataError>([] { read("x,y\n1,2e50\n2,1.5\n"); }),
+              HasSubstr("column 'y' has values too large"));
+  EXPECT_THAT(message_of<DataError>([] { read("x,y\ninf,2\n2,1.5\n"); }), HasSubstr("found 'inf'"));
+  // Beside words they are words, and so they are in columns that are named.
+  EXPECT_EQ(read("x,y\n1e39,2\nb,1.5\n").columns[0].categories.size(), 2U);
+  WholeTableOptions options;
+  options.categories = {"x"};
+  EXPECT_EQ(read(large, options).columns[0].categories.size(), 30U);
+  const WholeTable train = read("x,y\n1,2.5\n3,4.5\n");
+  EXPECT_THAT(message_of<DataError>(
+                  [&] { read_whole_table_like(contents_of("x\n-1e40\n", "new.csv"), "new", train.columns, {}); }),
+              HasSubstr("new.csv:2:1: column 'x' has values too large"));
+}
+
 class FindTable : public testing::Test, protected Scratch {
  protected:
   std::string path(const std::string& name) const { return (folder / name).string(); }

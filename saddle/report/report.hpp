@@ -17,7 +17,7 @@ struct Run {
   std::string data = "unknown data", kind;  // "JapaneseVowels", "series"
   std::vector<std::string> classes;         // of the data, none when not finished
   std::vector<std::string> attention;       // written form of each layer
-  std::string label;                        // the distinct ones, joined by " / "
+  std::string label;                        // the distinct ones, joined by " / ", and the encoding of times
   std::string model, precision;
   std::string protocol = "honest";  // or "paper"
   Index seed = 0;

@@ -105,7 +105,11 @@ void read_result(const std::filesystem::path& file, Run& run) {
   if (run.protocol != "honest" && run.protocol != "paper")
     root.at("protocol").fail(fmt::format("expected honest or paper, found {}", root.at("protocol").json().dump()));
   if (const auto precision = root.find("precision")) run.precision = precision->text();
-  if (const auto options = root.find("options")) run.options = options->object().json().dump();
+  if (const auto options = root.find("options")) {
+    run.options = options->object().json().dump();
+    // Models of events also differ by what they know of times.
+    if (const auto time = options->find("time")) run.label += ", " + time->text();
+  }
 
   Json out = Json::object();
   for (const char* key : {"train", "validation", "test", "channels", "length"})

@@ -81,6 +81,11 @@ TEST_F(Runs, LayersOfDifferentAttentionShareALabel) {
   EXPECT_EQ(read_runs({root()})[0].label, "softmax / linear");
 }
 
+TEST_F(Runs, ModelsOfEventsNameTheirEncodingOfTimes) {
+  edit(make("events", small()) / "result.json", [](Json& result) { result["options"]["time"] = "mercer(degree=10)"; });
+  EXPECT_EQ(read_runs({root()})[0].label, "softmax, mercer(degree=10)");
+}
+
 TEST_F(Runs, UnfinishedOnesHaveCurvesAndTheirSettings) {
   Fabricated run = small("softmax+bn", 5);
   run.finished = false;

@@ -117,6 +117,13 @@ void check_bounds(const std::string& key, double value, const std::string& origi
   throw InvalidArgument(fmt::format("{} must be {}, found {} ({})", key, expected, format_number(value), origin));
 }
 
+// What can be written down: the empty choice is the default, and has no name.
+std::vector<std::string> named_choices(const SettingInfo& info) {
+  std::vector<std::string> names(info.choices.begin(), info.choices.end());
+  std::erase(names, "");
+  return names;
+}
+
 template <class T>
 void assign(const Given& given, const SettingInfo& info, T& field) {
   bool fits = false;
@@ -131,9 +138,10 @@ void assign(const Given& given, const SettingInfo& info, T& field) {
   if constexpr (std::is_same_v<T, std::string>) {
     if (info.choices.empty() || std::find(info.choices.begin(), info.choices.end(), given.value) != info.choices.end())
       return;
-    const std::string close = nearest(given.value, info.choices);
+    const std::vector<std::string> names = named_choices(info);
+    const std::string close = nearest(given.value, names);
     throw InvalidArgument(
-        fmt::format("{} takes one of {}, found '{}' ({})", given.key, join(info.choices), given.value, given.origin),
+        fmt::format("{} takes one of {}, found '{}' ({})", given.key, join(names), given.value, given.origin),
         close.empty() ? "" : fmt::format("did you mean '{}'?", close));
   } else if constexpr (!std::is_same_v<T, bool>) {
     check_bounds(given.key, static_cast<double>(field), given.origin);
@@ -205,8 +213,7 @@ std::vector<SettingName> setting_names() {
   std::vector<SettingName> names;
   const Settings settings;
   visit_all(settings, [&](const char* section, const SettingInfo& info, const auto&) {
-    names.push_back(
-        {section, std::string(info.name), std::string(info.help), {info.choices.begin(), info.choices.end()}});
+    names.push_back({section, std::string(info.name), std::string(info.help), named_choices(info)});
   });
   return names;
 }

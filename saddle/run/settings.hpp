@@ -29,7 +29,7 @@ struct DataSettings {
     visit({"test", "file with the test split of a file that has none beside it"}, self.test);
     visit({"format",
            "of a file, if its name does not tell",
-           {"", "ts", "csv", "idx", "listops", "bytes", "pairs", "tokens", "image_text"}},
+           {"", "ts", "csv", "idx", "listops", "bytes", "pairs", "tokens", "image_text", "events"}},
           self.format);
     visit({"target", "column with the labels of a CSV file, default the last"}, self.target);
     visit({"leave_out", "columns of a CSV file that are not read, separated by commas"}, self.leave_out);

@@ -62,6 +62,19 @@ TEST(Settings, WhatIsWrongIsNamedWithItsOrigin) {
   EXPECT_THAT(choice.hint(), HasSubstr("adam"));
 }
 
+// The default of some choices is none of them: it is taken, and has no name to list.
+TEST(Settings, TheEmptyChoiceIsNotListed) {
+  EXPECT_EQ(resolve({{"table.predict", "", ""}}).table.predict, "");
+  const auto choice = thrown_by<InvalidArgument>([] { resolve({{"table.predict", "foo", "flag"}}); });
+  EXPECT_THAT(choice.what(), HasSubstr("takes one of classes, numbers, found 'foo'"));
+  int seen = 0;
+  for (const SettingName& name : setting_names()) {
+    EXPECT_THAT(name.choices, testing::Not(testing::Contains(""))) << name.name;
+    seen += name.choices.empty() ? 0 : 1;
+  }
+  EXPECT_GT(seen, 3);
+}
+
 TEST(Settings, FilesGiveLineAndColumn) {
   const auto given = parse_settings(
       "attention = [\"softmax\", \"linear\"]\n[train]\nlr = 0.5\nepochs = 7\n[model]\nname = \"mvts\"\nqkv_bias = "

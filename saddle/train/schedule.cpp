@@ -31,9 +31,10 @@ Rate rate_at(const run::TrainSettings& settings, Index t, Index total) {
     const double share = last > warmup ? std::min(1.0, (at - warmup) / (last - warmup)) : 0;
     return {settings.min_lr + (lr - settings.min_lr) * 0.5 * (1 + std::cos(std::numbers::pi * share)), settings.beta1};
   }
+  const double rise = at < warmup ? (at + 1) / warmup : 1;
   if (settings.schedule == "flat_anneal")
-    return {mechanisms::npt::flat_then_anneal(lr, settings.flat, t, total), settings.beta1};
-  return {warmup > 0 && at < warmup ? lr * (at + 1) / warmup : lr, settings.beta1};
+    return {rise * mechanisms::npt::flat_then_anneal(lr, settings.flat, t, total), settings.beta1};
+  return {rise * lr, settings.beta1};
 }
 
 }  // namespace saddle::train

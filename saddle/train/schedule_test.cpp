@@ -33,8 +33,19 @@ TEST(Schedule, CosineWarmsUpAndEndsAtItsMinimum) {
   for (Index t = 11; t < 100; ++t) EXPECT_LT(rate_at(settings, t, 100).lr, rate_at(settings, t - 1, 100).lr);
 }
 
+TEST(Schedule, FlatAnnealWarmsUpWhenAsked) {
+  run::TrainSettings settings;
+  settings.schedule = "flat_anneal";
+  settings.lr = 1e-2;
+  EXPECT_DOUBLE_EQ(rate_at(settings, 0, 100).lr, 1e-2);
+  settings.warmup = 4;
+  EXPECT_DOUBLE_EQ(rate_at(settings, 0, 100).lr, 0.25e-2);
+  EXPECT_DOUBLE_EQ(rate_at(settings, 3, 100).lr, 1e-2);
+  EXPECT_LT(rate_at(settings, 90, 100).lr, 1e-2);
+}
+
 TEST(Schedule, OneUpdateInAllIsNoDivisionByZero) {
-  for (const char* name : {"constant", "cosine", "one_cycle"}) {
+  for (const char* name : {"constant", "cosine", "one_cycle", "flat_anneal"}) {
     run::TrainSettings settings;
     settings.schedule = name;
     settings.warmup = 0.5;

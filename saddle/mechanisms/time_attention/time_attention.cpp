@@ -1,9 +1,11 @@
 #include "saddle/mechanisms/time_attention/time_attention.hpp"
 
+#include <array>
 #include <cmath>
 
 #include "saddle/mechanisms/golden_tape.hpp"
 #include "saddle/mechanisms/layer_internal.hpp"
+#include "saddle/mechanisms/layer_weights_internal.hpp"
 
 namespace saddle::mechanisms::time_attention {
 
@@ -11,11 +13,13 @@ namespace {
 
 using tape::Value;
 
+Value needed(const TapeValues& weights, const std::string& name) { return weight_of(weights, name, "time_attention"); }
+
 Value encoded(const TimeEncoder& encoder, const Value& t, const Value& sample, const TapeValues& weights) {
   if (const auto* mercer = std::get_if<time_mercer::Mercer>(&encoder)) return mercer->reference(t, weights);
   if (const auto* bochner = std::get_if<time_bochner::Bochner>(&encoder)) return bochner->reference(t, sample, weights);
   // The last N rows, so that the last event always has the same one.
-  const Value table = weights.at("table");
+  const Value table = needed(weights, "table");
   const Index N = t.size(1);
   return tape::slice(table, 0, table.size(0) - N, N) + tape::zeros({t.size(0), 1, 1});
 }
@@ -44,10 +48,10 @@ struct Block {
   double eps;
 
   Value linear(const Value& x, const std::string& name) const {
-    return tape::linear(x, weights.at(name + ".weight"), weights.at(name + ".bias"));
+    return tape::linear(x, needed(weights, name + ".weight"), needed(weights, name + ".bias"));
   }
   Value norm(const Value& x, const std::string& name) const {
-    return tape::layer_norm(x, weights.at(name + ".weight"), weights.at(name + ".bias"), eps);
+    return tape::layer_norm(x, needed(weights, name + ".weight"), needed(weights, name + ".bias"), eps);
   }
 };
 
@@ -110,8 +114,10 @@ GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
   backbone.blocks = metadata.integer("blocks", 1);
   backbone.norm_eps = metadata.number("ln_eps", backbone.norm_eps);
   backbone.mask_value = metadata.number("mask_value", backbone.mask_value);
-  golden_tensor(golden, "in.item");
-  golden_tensor(golden, "in.t");
+  for (const char* name : {"in.item", "in.t", "param.item_emb"}) golden_tensor(golden, name);
+  for (const char* name : task == "class" ? std::array{"in.label", "param.cls.weight", "param.cls.bias"}
+                                          : std::array{"in.pos", "in.neg", "in.test_item"})
+    golden_tensor(golden, name);
   const Value sequence =
       backbone.sequence(inputs.at("in.item"), inputs.at("in.t"), {}, without_prefix(inputs, "param."));
   GoldenReport report;
@@ -143,7 +149,7 @@ Value embedded(const Value& table, const Value& item) {
 Value Backbone::sequence(const Value& item, const Value& t, const Value& sample,
                          const std::map<std::string, Value>& weights) const {
   const Block all{weights, norm_eps};
-  const Value mask = exists(item), table = weights.at("item_emb"), visible = seen(item);
+  const Value mask = exists(item), table = needed(weights, "item_emb"), visible = seen(item);
   const double scale = std::sqrt(static_cast<double>(table.size(1)));
   const Value phi = encoded(encoder, t, sample, without_prefix(weights, "time."));
   Value x = tape::concat({embedded(table, item) * Value(scale), phi}, 2) * mask;

@@ -24,7 +24,13 @@ TEST(TimeEncoder, IsReadAndWritten) {
                                  "bochner(variant=invcdf-mlp)", "bochner(variant=log-normal)", "positions"})
     EXPECT_EQ(to_text(parse_time_encoder(text)), text);
   EXPECT_EQ(to_text(parse_time_encoder("time_mercer(3)")), "mercer(degree=3)");
-  EXPECT_THAT(refusal("mercr"), HasSubstr("unknown time encoding 'mercr', known are mercer, bochner, positions"));
+  EXPECT_EQ(
+      refusal("fourier"),
+      "time encoding 'fourier', position 1: unknown time encoding 'fourier', known are mercer, bochner, positions");
+  EXPECT_THAT(refusal("mercr"), HasSubstr("did you mean 'mercer'?"));
+  EXPECT_EQ(refusal(""), "time encoding '', position 1: expected one of mercer, bochner, positions");
+  EXPECT_EQ(refusal(" (3)"), "time encoding ' (3)', position 2: expected one of mercer, bochner, positions");
+  EXPECT_THAT(refusal("mercer(degre=3)"), HasSubstr("time encoding 'mercer(degre=3)', position 8: mercer: unknown"));
   EXPECT_THAT(refusal("bochner(variant=none)"), HasSubstr("nonparametric, normal, invcdf-mlp"));
   EXPECT_THAT(refusal("mercer+bochner"), HasSubstr("one term"));
   EXPECT_THAT(refusal("positions(3)"), HasSubstr("too many"));

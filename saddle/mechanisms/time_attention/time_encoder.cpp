@@ -1,5 +1,8 @@
 #include "saddle/mechanisms/time_attention/time_encoder.hpp"
 
+#include <algorithm>
+#include <cctype>
+
 #include "saddle/base/error.hpp"
 #include "saddle/primal/written/part_text.hpp"
 
@@ -19,6 +22,9 @@ bool take(const primal::Term& term, TimeEncoder& into) {
 TimeEncoder parse_time_encoder(std::string_view text) {
   const std::vector<std::string> names{"mercer", "bochner", "positions"};
   try {
+    const std::size_t start = std::min(text.find_first_not_of(" \t\n"), text.size());
+    if (start == text.size() || std::isalpha(static_cast<unsigned char>(text[start])) == 0)
+      throw primal::Mistake{start + 1, fmt::format("expected one of {}", fmt::join(names, ", ")), ""};
     const auto terms = primal::read_terms(text);
     if (terms.size() > 1)
       throw primal::Mistake{terms[1].position, "a time encoding is one term, nothing can be added to it", ""};
@@ -31,7 +37,9 @@ TimeEncoder parse_time_encoder(std::string_view text) {
         fmt::format("unknown time encoding '{}', known are {}", terms[0].name, fmt::join(names, ", ")),
         primal::did_you_mean(terms[0].name, names)};
   } catch (const primal::Mistake& mistake) {
-    primal::report(mistake, text);
+    throw InvalidArgument(fmt::format("time encoding '{}', position {}: {}{}{}", text, mistake.position,
+                                      mistake.message, mistake.hint.empty() ? "" : "; ", mistake.hint),
+                          mistake.hint);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "saddle/mechanisms/golden_tape.hpp"
 #include "saddle/mechanisms/layer_internal.hpp"
+#include "saddle/mechanisms/layer_weights_internal.hpp"
 
 namespace saddle::mechanisms::time_bochner {
 
@@ -95,7 +96,7 @@ double Bochner::cost(Index N, Index T) const {
 }
 
 Value Bochner::reference(const Value& t, const Value& sample, const std::map<std::string, Value>& weights) const {
-  const auto weight = [&](const std::string& key) { return weights.at(key); };
+  const auto weight = [&](const std::string& key) { return weight_of(weights, key, "time_bochner"); };
   switch (variant) {
     case Variant::nonparametric:
       return weight("beta") * tape::concat({tape::sin(phases(t, negative_power(weight("sin_exponent")))),

@@ -4,6 +4,7 @@
 
 #include "saddle/mechanisms/golden_tape.hpp"
 #include "saddle/mechanisms/layer_internal.hpp"
+#include "saddle/mechanisms/layer_weights_internal.hpp"
 #include "saddle/mechanisms/time_bochner/time_bochner.hpp"
 
 namespace saddle::mechanisms::time_mercer {
@@ -60,18 +61,19 @@ Value Mercer::reference(const Value& t, const std::map<std::string, Value>& weig
   const Index B = t.size(0), N = t.size(1), m = degree;
   const Value times = tape::reshape(t, {B, N, 1, 1});
   const auto column = [](const Value& x) { return tape::reshape(x, {x.size(0), 1}); };
+  const auto weight = [&](const char* key) { return weight_of(weights, key, "time_mercer"); };
   if (variant == Variant::paper) {
-    const Value phase = times * (Value(std::numbers::pi) * harmonics(m) / column(weights.at("omega")));  // [B,N,k,m]
+    const Value phase = times * (Value(std::numbers::pi) * harmonics(m) / column(weight("omega")));  // [B,N,k,m]
     const Index k = phase.size(2);
     const Value pairs = tape::reshape(tape::stack({tape::cos(phase), tape::sin(phase)}, 4), {B, N, k, 2 * m});
     const Value basis = tape::concat({tape::full({B, N, k, 1}, 1.0), pairs}, 3);
-    return tape::reshape(weights.at("sqrt_c") * basis, {B, N, k * (2 * m + 1)});
+    return tape::reshape(weight("sqrt_c") * basis, {B, N, k * (2 * m + 1)});
   }
   const Value phase = variant == Variant::flex
-                          ? times / weights.at("period")
-                          : times * (harmonics(m) * column(time_bochner::negative_power(weights.at("exponent"))));
+                          ? times / weight("period")
+                          : times * (harmonics(m) * column(time_bochner::negative_power(weight("exponent"))));
   const Value basis = tape::concat({tape::sin(phase), tape::cos(phase)}, 3);
-  return tape::sum(weights.at("coef") * basis, 3) + weights.at("bias");
+  return tape::sum(weight("coef") * basis, 3) + weight("bias");
 }
 
 const Mechanism& mechanism() {

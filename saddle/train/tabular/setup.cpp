@@ -11,6 +11,7 @@
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
 #include "saddle/data/number.hpp"
+#include "saddle/data/split.hpp"
 #include "saddle/nn/models/registry.hpp"
 #include "saddle/train/setup.hpp"
 
@@ -62,15 +63,17 @@ void take_validation(Setup& setup, double share, std::uint64_t seed) {
   }
 }
 
-// At most `limit` rows that train, the same for every seed; the others are gone.
+// At most `limit` rows that train; the others are gone.
 void limit_rows(data::TableTask& task, Index limit) {
   if (limit == 0 || limit >= static_cast<Index>(task.train.size())) return;
-  Stream(0, "limit").shuffle(task.train);
-  task.train.resize(static_cast<std::size_t>(limit));
+  data::WholeTable& table = task.table;
+  task.train = data::limited(std::move(task.train), limit, [&](Index row) {
+    const double target = table.at(row, table.width() - 1);
+    return table.target().categories.empty() || std::isnan(target) ? 0 : static_cast<Index>(target);
+  });
   std::vector<Index> kept = task.train;
   kept.insert(kept.end(), task.test.begin(), task.test.end());
   std::sort(kept.begin(), kept.end());
-  data::WholeTable& table = task.table;
   std::map<Index, Index> place;
   std::vector<double> values;
   for (const Index row : kept) {
