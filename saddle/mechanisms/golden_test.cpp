@@ -11,6 +11,7 @@ namespace saddle::mechanisms {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 TensorFile recorded(const std::string& name) {
   return io::read_safetensors(SADDLE_SOURCE_DIR "/tests/golden/" + name + ".safetensors");
@@ -103,6 +104,28 @@ TEST(GoldenFault, AnyShapeIsSurvived) {
         reshape(tensor, shape)(wrong);
         EXPECT_FALSE(check_golden(wrong, "").passed()) << name << " " << tensor << " " << to_string(shape);
       }
+  }
+}
+
+// A tensor that is missing is named, by its last word at least.
+TEST(GoldenFault, AMissingTensorIsNamed) {
+  for (const std::string name :
+       {"mixed-attention/window2_h3_bias", "mixed-attention/window4_cross", "mixed-attention/block_window4_shift",
+        "mixed-attention/block_cross_shift", "time-attention/mercer_next_item", "time-attention/mercer_class_last",
+        "time-attention/bochner_two_heads", "time-mercer/code_1", "time-mercer/flex_1", "time-mercer/paper_1",
+        "time-bochner/nonparametric_1", "time-bochner/invcdf_mlp_1", "hyla/softmax_hypatt_normalised",
+        "cat/qkv_averaged_key", "cat-causal/causal_1", "primal-attention/uea_1", "rpc-attention/padded_iter2",
+        "ssa/spikformer_eval", "bsa/bsa_eval"}) {
+    const TensorFile golden = recorded(name);
+    for (const auto& [tensor, value] : golden.tensors) {
+      if (!tensor.starts_with("in.") && !tensor.starts_with("param.")) continue;
+      TensorFile wrong = golden;
+      wrong.tensors.erase(tensor);
+      const std::string problem = check_golden(wrong, "").problem;
+      if (problem.empty()) continue;  // one that need not be there
+      EXPECT_THAT(problem, HasSubstr(tensor.substr(tensor.rfind('.') + 1))) << name << " " << tensor;
+      EXPECT_THAT(problem, Not(HasSubstr("malformed"))) << name << " " << tensor;
+    }
   }
 }
 

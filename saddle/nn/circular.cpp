@@ -152,28 +152,41 @@ Tensor spread(const Tensor& w, const Tensor& entries) {
   return w.gather(2, at.unsqueeze(3).expand({-1, -1, -1, w.size(3)})).unflatten(2, {N, N});
 }
 
-Tensor plain_circular(const Tensor& w, const Tensor& v, const Tensor& lengths, Direction direction) {
-  Tensor apart = differences(v);
+// The matrix of a circular product, [B,H,N,N,..]. A sequence with a length is turned round there; what lies behind it
+// is not used.
+Tensor circulant(const Tensor& w, const Tensor& lengths, Direction direction) {
+  Tensor apart = differences(w);
   if (direction == Direction::correlation) apart = apart.neg();
-  Tensor entries = torch::where(apart.lt(0), apart + v.size(2), apart), values = v, exist;
+  Tensor entries = torch::where(apart.lt(0), apart + w.size(2), apart);
   if (lengths.defined()) {
-    // Turned round at the length of the sequence; what lies behind it is not used.
-    const Tensor turned = apart + lengths.to(v.device()).view({-1, 1, 1, 1});
-    entries = torch::where(apart.lt(0), turned, apart).clamp(0, v.size(2) - 1);
+    const Tensor turned = apart + lengths.to(w.device()).view({-1, 1, 1, 1});
+    entries = torch::where(apart.lt(0), turned, apart).clamp(0, w.size(2) - 1);
+  }
+  return spread(w, entries);
+}
+
+// The matrix of a causal product, [B,H,N,N].
+Tensor causal_toeplitz(const Tensor& z) {
+  const Tensor apart = differences(z);
+  const Tensor scores = spread(z, apart.clamp_min(0));
+  const Tensor weights = scores.masked_fill(apart.lt(0), -std::numeric_limits<double>::infinity()).softmax(3);
+  // A row whose scores are all -inf has none.
+  return torch::where(weights.eq(weights), weights, torch::zeros({}, z.options()));
+}
+
+Tensor plain_circular(const Tensor& w, const Tensor& v, const Tensor& lengths, Direction direction) {
+  Tensor values = v, exist;
+  if (lengths.defined()) {
     exist = existing(lengths, v);
     values = v * exist;
   }
-  const Tensor matrix = spread(w, entries);
+  const Tensor matrix = circulant(w, lengths, direction);
   const Tensor y = w.dim() == 3 ? torch::matmul(matrix, values) : (matrix * values.unsqueeze(2)).sum(3);
   return exist.defined() ? y * exist : y;
 }
 
 Tensor plain_causal(const Tensor& z, const Tensor& v, const Tensor& lengths) {
-  const Tensor apart = differences(v);
-  const Tensor scores = spread(z, apart.clamp_min(0));
-  const Tensor weights = scores.masked_fill(apart.lt(0), -std::numeric_limits<double>::infinity()).softmax(3);
-  // A row whose scores are all -inf has none.
-  const Tensor y = torch::matmul(torch::where(weights.eq(weights), weights, torch::zeros({}, z.options())), v);
+  const Tensor y = torch::matmul(causal_toeplitz(z), v);
   return lengths.defined() ? y * existing(lengths, v) : y;
 }
 
@@ -187,6 +200,19 @@ Tensor circular_product(const Tensor& w, const Tensor& v, const Tensor& lengths,
 Tensor causal_product(const Tensor& z, const Tensor& v, const Tensor& lengths) {
   if (plainly(v)) return plain_causal(z, v, lengths);
   return CausalProduct::apply(z, v, lengths);
+}
+
+Tensor circular_weights(const Tensor& w, const Tensor& lengths, Direction direction) {
+  const Tensor kernel = w.dim() == 4 ? w.mean(3) : w;
+  // Sequences of full length share their entries, which saves most of the memory.
+  if (!lengths.defined() || lengths.eq(w.size(2)).all().item<bool>()) return circulant(kernel, {}, direction);
+  const Tensor exist = existing(lengths, kernel);
+  return circulant(kernel, lengths, direction) * exist * exist.transpose(2, 3);
+}
+
+Tensor causal_weights(const Tensor& z, const Tensor& lengths) {
+  const Tensor matrix = causal_toeplitz(z);
+  return lengths.defined() ? matrix * existing(lengths, matrix) : matrix;
 }
 
 Tensor prefix_lengths(const Tensor& key_mask, int64_t B, int64_t N) {

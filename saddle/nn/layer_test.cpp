@@ -51,6 +51,7 @@ std::vector<LayerCase> cases_of(const mechanisms::Mechanism& mechanism) {
       }
       cases.push_back(c);
       c.masked = layer["masked"].value_or(false) && c.N > 1;
+      ++c.B;  // for the sequence without tokens
       if (c.masked) cases.push_back(c);
     }
   return cases;
@@ -73,10 +74,11 @@ void expect_near(const std::vector<double>& computed, const std::vector<double>&
   EXPECT_LE(off, tolerance * scale) << what;
 }
 
-// Sequence b has at least one token, and padding at its end.
+// Sequences have padding at their end and at least one token, the last one has none.
 Tensor padded_mask(Index B, Index N) {
-  const Tensor lengths = torch::arange(B).view({B, 1}).neg() + (N - 1);
-  return torch::arange(N).view({1, N}).lt(lengths.clamp_min(1));
+  Tensor lengths = (torch::arange(B).view({B, 1}).neg() + (N - 1)).clamp_min(1);
+  lengths[B - 1] = 0;
+  return torch::arange(N).view({1, N}).lt(lengths);
 }
 
 class LayerOfMechanism : public ::testing::TestWithParam<const mechanisms::Mechanism*> {

@@ -103,13 +103,16 @@ AttentionOutputs multihead_attention(const primal::Attention& declared, Index he
   Taps* const taps = Taps::current();
   Wanted wanted = asked;
   wanted.weights = asked.weights || (taps != nullptr && taps->wants_weights());
+  const bool shows_parts = taps != nullptr && taps->wants_parts();  // so keys and values must exist by themselves
   const Projections maps = projections_of(weights, heads);
   const Affine to_outputs{weights.out_proj_weight, weights.out_proj_bias};
   AttentionOutputs outputs;
   Tensor y;  // [B,N,H E]
-  if (pools_input(own, rest, wanted)) {
+  std::map<std::string, Tensor> parts;
+  if (!shows_parts && pools_input(own, rest, wanted)) {
     y = attend_pooled(own, heads, maps, query, key, value, rest);
-  } else if (weights.in_proj_weight.defined() && wants_nothing(wanted) && query.is_same(key) && key.is_same(value)) {
+  } else if (!shows_parts && weights.in_proj_weight.defined() && wants_nothing(wanted) && query.is_same(key) &&
+             key.is_same(value)) {
     const Affine all{weights.in_proj_weight, weights.in_proj_bias};
     y = attention_qkv(own, all(query), heads, rest, to_outputs.weight.size(1) / heads);
   } else {
@@ -119,8 +122,10 @@ AttentionOutputs multihead_attention(const primal::Attention& declared, Index he
     inputs.v = split_heads(maps.v(value), heads);
     outputs = attention(own, inputs, wanted);
     y = join_heads(outputs.y);
+    if (shows_parts) parts = {{"keys", inputs.k.detach()}, {"values", inputs.v.detach()}};
   }
-  if (taps != nullptr) taps->layers.push_back({split_heads(y, heads).detach(), outputs.weights, rest.key_mask, heads});
+  if (taps != nullptr)
+    taps->layers.push_back({split_heads(y, heads).detach(), outputs.weights, rest.key_mask, heads, std::move(parts)});
   LinearOptions last = out;
   if (declared.residual) last.residual = out.residual.defined() ? out.residual + query : query;
   outputs.y = to_outputs(y, last);

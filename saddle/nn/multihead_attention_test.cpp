@@ -8,6 +8,7 @@
 #include "saddle/base/error.hpp"
 #include "saddle/io/safetensors.hpp"
 #include "saddle/mechanisms/golden.hpp"
+#include "saddle/nn/taps.hpp"
 #include "saddle/nn/tensor.hpp"
 #include "saddle/nn/written.hpp"
 #include "saddle/primal/written.hpp"
@@ -134,6 +135,25 @@ TEST(MultiheadAttention, PoolsTheInputOfScaledHeads) {
       const auto a = torch::autograd::grad({pooled}, tensors, {dy}), b = torch::autograd::grad({inside}, tensors, {dy});
       for (std::size_t i = 0; i < a.size(); ++i) EXPECT_LT(difference(a[i], b[i]), 1e-11) << text << " " << i;
     }
+  }
+}
+
+// Keys and values that analyses are shown are those that the output is made of, also where heads would be pooled early.
+TEST(MultiheadAttention, ShowsItsKeysAndValues) {
+  for (const char* attention : {"softmax", "softmax+sh"}) {
+    torch::manual_seed(8);
+    MultiheadAttention module(MultiheadAttentionOptions(12, 3).attention(attention).batch_first(true));
+    const Tensor x = torch::randn({2, 6, 12});
+    const Tensor plain = std::get<0>(module->forward(x, x, x, {}, false));
+    Taps taps(false, false, true);
+    const Tensor y = std::get<0>(module->forward(x, x, x, {}, false));
+    EXPECT_LT(difference(y, plain), 1e-5) << attention;
+    auto& parts = taps.layers.at(0).parts;
+    const Tensor v =
+        torch::matmul(x, module->in_proj_weight.narrow(0, 24, 12).t()) + module->in_proj_bias.narrow(0, 24, 12);
+    EXPECT_LT(difference(parts.at("values"), v.unflatten(2, {3, -1}).transpose(1, 2)), 1e-5) << attention;
+    EXPECT_EQ(parts.at("keys").sizes(), (std::vector<int64_t>{2, 3, 6, 4}));
+    EXPECT_FALSE(parts.at("keys").requires_grad());
   }
 }
 

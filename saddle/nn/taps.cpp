@@ -8,11 +8,16 @@ thread_local Taps* current_taps = nullptr;
 
 }  // namespace
 
-Taps::Taps(bool with_weights, bool with_tokens) : weights_(with_weights), tokens_(with_tokens), before_(current_taps) {
+Taps::Taps(bool with_weights, bool with_tokens, bool with_parts)
+    : weights_(with_weights), tokens_(with_tokens), parts_(with_parts), before_(current_taps) {
   current_taps = this;
 }
 Taps::~Taps() { current_taps = before_; }
 Taps* Taps::current() { return current_taps; }
+
+void tap_tokens(const Tensor& tokens) {
+  if (current_taps != nullptr && current_taps->wants_tokens()) current_taps->tokens.push_back(tokens.detach());
+}
 
 HeadDistance head_distance(const Tensor& heads, const Tensor& token_mask) {
   const Tensor y = heads.detach().to(torch::kFloat64);

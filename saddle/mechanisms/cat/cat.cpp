@@ -123,7 +123,8 @@ LayerOutputs Cat::reference(const LayerInputs& inputs) const {
     Value k = projected(inputs.x, "k"), count = Value(static_cast<double>(N));
     if (inputs.key_mask) {
       k = k * tape::reshape(inputs.key_mask, {B, N, 1});
-      count = tape::sum(tape::reshape(inputs.key_mask, {B, N, 1, 1}), 1, true);
+      // A sequence without tokens has a mean of 0.
+      count = tape::at_least(tape::sum(tape::reshape(inputs.key_mask, {B, N, 1, 1}), 1, true), 1);
     }
     const Value q = tape::split_heads(projected(inputs.x, "q"), H);
     const Value mean = tape::sum(tape::split_heads(k, H), 2, true) / count;

@@ -71,8 +71,9 @@ class CatModule : public nn::AttentionLayer {
         heads(cat_.variant == Variant::q ? table_.narrow(0, 0, N).unsqueeze(0).expand({B, N, -1}) : apply(v_));
     const auto direction = cat_.direction == Direction::convolution ? kernels::circular::Direction::convolution
                                                                     : kernels::circular::Direction::correlation;
-    const Tensor core = nn::circular_product(w.contiguous(), v, nn::prefix_lengths(key_mask, B, N), direction);
-    nn::tap(core, {}, key_mask);
+    const Tensor lengths = nn::prefix_lengths(key_mask, B, N);
+    const Tensor core = nn::circular_product(w.contiguous(), v, lengths, direction);
+    nn::tap(core, nn::tap_wants_weights() ? nn::circular_weights(w, lengths, direction) : Tensor(), key_mask);
     const Tensor y = nn::linear(core.transpose(1, 2).flatten(2), out_->weight, out_->bias);
     return key_mask.defined() ? y * key_mask.unsqueeze(2) : y;
   }

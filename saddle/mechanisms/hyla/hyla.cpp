@@ -14,7 +14,8 @@ using tape::Value;
 
 // x [B,N,X] through kernel [X,H,W] and bias [H,W], if there is one -> [B,H,N,W]
 Value heads_of(const LayerInputs& inputs, const std::string& name) {
-  const Value kernel = inputs.weights.at(name + ".kernel"), bias = weight_or_none(inputs.weights, name + ".bias");
+  const Value kernel = weight_of(inputs.weights, name + ".kernel", Hyla::name),
+              bias = weight_or_none(inputs.weights, name + ".bias");
   const Index H = kernel.size(1), width = H * kernel.size(2);
   Value y = tape::matmul(inputs.x, tape::reshape(kernel, {kernel.size(0), width}));
   if (bias) y = y + tape::reshape(bias, {width});
@@ -114,14 +115,14 @@ LayerOutputs Hyla::masked_reference(const LayerInputs& inputs, const tape::Value
   Value q = heads_of(inputs, "query"), k = heads_of(inputs, "key");
   const Value v = heads_of(inputs, "value");
   if (normalize_qk) {
-    q = tape::layer_norm(q, inputs.weights.at("query_ln.scale"), {}, 1e-6);
-    k = tape::layer_norm(k, inputs.weights.at("key_ln.scale"), {}, 1e-6);
+    q = tape::layer_norm(q, weight_of(inputs.weights, "query_ln.scale", name), {}, 1e-6);
+    k = tape::layer_norm(k, weight_of(inputs.weights, "key_ln.scale", name), {}, 1e-6);
   }
   const Index H = q.size(1), D = q.size(3), E = v.size(3);
   LayerOutputs outputs;
   Value a = tape::matmul(q, tape::transpose(k, 2, 3)) * Value(1 / std::sqrt(static_cast<double>(D)));
   if (relative_bias) {
-    const Value rel = inputs.weights.at("rel_embedding");
+    const Value rel = weight_of(inputs.weights, "rel_embedding", name);
     outputs["bucket"] = bucket_table(N, rel.size(1));
     outputs["attention_bias"] = bias_of(rel, outputs["bucket"]);
     a = a + outputs["attention_bias"];
@@ -142,7 +143,7 @@ LayerOutputs Hyla::masked_reference(const LayerInputs& inputs, const tape::Value
     o = tape::reshape(tape::matmul(tape::transpose(a, 1, 2), z), {B, N, H * E});
   }
   outputs["core"] = o;
-  const Value kernel = inputs.weights.at("out.kernel"), bias = weight_or_none(inputs.weights, "out.bias");
+  const Value kernel = weight_of(inputs.weights, "out.kernel", name), bias = weight_or_none(inputs.weights, "out.bias");
   Value y = tape::matmul(o, tape::reshape(kernel, {H * E, kernel.size(2)}));
   outputs["y"] = bias ? y + bias : y;
   return outputs;

@@ -34,9 +34,10 @@ struct Computation {
   Index pixels() const { return window * window; }
 
   Value weight(const std::string& name) const { return weight_or_none(weights, name); }
+  Value needed(const std::string& name) const { return weight_of(weights, name, MixedAttention::name); }
   // A convolution of size 1x1, on any leading axes.
   Value conv(const Value& x, const std::string& name) const {
-    const Value w = weights.at(name + ".weight");
+    const Value w = needed(name + ".weight");
     return tape::linear(x, tape::reshape(w, {w.size(0), w.size(1)}), weight(name + ".bias"));
   }
   Value rolled(const Value& x, Index shift) const {
@@ -57,7 +58,7 @@ struct Computation {
   Value mixed_over_windows(const Value& maps, const std::string& name) const {
     const Index R = rows / window, C = columns / window, a = maps.size(3), b = maps.size(4);
     const Value last = tape::permute(tape::reshape(maps, {B, H, R, C, a * b}), {0, 2, 3, 4, 1});
-    const Value kernel = tape::reshape(weights.at(name + ".weight"), {H, H, 3, 3});
+    const Value kernel = tape::reshape(needed(name + ".weight"), {H, H, 3, 3});
     Value sum = tape::zeros({B, R, C, a * b, H});
     for (Index i = 0; i < 3; ++i)
       for (Index j = 0; j < 3; ++j)
@@ -68,7 +69,7 @@ struct Computation {
   // Maps [B,H,s,a,b] mixed over heads and s by a tensor [H,s,s',H'].
   Value mixed_over_shared(const Value& maps, const std::string& name) const {
     const Index s = maps.size(2), a = maps.size(3), b = maps.size(4);
-    const Value matrix = tape::reshape(tape::permute(weights.at(name), {3, 2, 0, 1}), {H * s, H * s});
+    const Value matrix = tape::reshape(tape::permute(needed(name), {3, 2, 0, 1}), {H * s, H * s});
     return tape::reshape(tape::matmul(matrix, tape::reshape(maps, {B, H * s, a * b})), maps.shape());
   }
   // [n,p,p], 1 where two pixels of a window must not see each other.
@@ -82,7 +83,7 @@ struct Computation {
     return {{n, p, p}, std::move(mask)};
   }
   Value depthwise(const Value& u) const {
-    const Value kernel = weights.at("dw_u.weight");  // [hd,1,3,3]
+    const Value kernel = needed("dw_u.weight");  // [hd,1,3,3]
     Value sum = tape::zeros(u.shape());
     for (Index i = 0; i < 3; ++i)
       for (Index j = 0; j < 3; ++j)
@@ -100,7 +101,7 @@ std::vector<Value> Computation::attended(const Value& q, const Value& k, const V
   const Index c4 = q.size(4) / 4;
   const auto quarter = [&](const Value& x, Index i) { return tape::slice(x, 4, i * c4, c4); };
   const auto score = [&](Index i, const Value& a, const Value& b) {
-    const Value temperature = tape::reshape(tape::at(weights.at("temperature"), 0, i), {H, 1, 1, 1});
+    const Value temperature = tape::reshape(tape::at(needed("temperature"), 0, i), {H, 1, 1, 1});
     return temperature * tape::matmul(a, b);
   };
   const auto unit = [&](const Value& x, Index i, int axis) { return tape::normalised(quarter(x, i), axis); };
@@ -141,7 +142,8 @@ LayerOutputs Computation::run(const Value& x, const Value& y) const {
 Value channels_last(const Value& image) { return tape::permute(image, {0, 2, 3, 1}); }
 
 Value normed(const Value& x, const TapeValues& weights, const std::string& name, double eps) {
-  return tape::layer_norm(x, weights.at(name + ".weight"), weights.at(name + ".bias"), eps);
+  const auto weight = [&](const char* kind) { return weight_of(weights, name + kind, MixedAttention::name); };
+  return tape::layer_norm(x, weight(".weight"), weight(".bias"), eps);
 }
 
 GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {

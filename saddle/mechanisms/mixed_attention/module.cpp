@@ -78,8 +78,10 @@ class MixedAttentionModule : public nn::AttentionLayer {
       throw InvalidArgument("[mixed_attention] " + std::to_string(N) + " tokens are given for an image of " +
                             std::to_string(grid_.rows) + " x " + std::to_string(grid_.columns));
     const auto quz = apply(x, to_quz_).chunk(3, 2), kv = apply(x, to_kv_).chunk(2, 2);
-    const Tensor mixed = attended(cut(quz[0]), cut(kv[0]), cut(kv[1]));  // [B,N,hd]
-    if (nn::Taps::current() != nullptr) nn::tap(mixed.unflatten(2, {4, H_, -1}).permute({0, 3, 1, 2, 4}).flatten(3));
+    Tensor weights;
+    const Tensor mixed = attended(cut(quz[0]), cut(kv[0]), cut(kv[1]), weights);  // [B,N,hd]
+    if (nn::Taps::current() != nullptr)
+      nn::tap(mixed.unflatten(2, {4, H_, -1}).permute({0, 3, 1, 2, 4}).flatten(3), weights);
     const auto gate = std::dynamic_pointer_cast<torch::nn::Conv2dImpl>(sca_->ptr(1));
     const Tensor gated = mixed * nn::linear(mixed.mean(1, true), gate->weight.flatten(1), gate->bias);
     return nn::linear((apply(gated, project_) + depthwise(quz[1])) * quz[2], project_out_->weight.flatten(1),
@@ -151,8 +153,24 @@ class MixedAttentionModule : public nn::AttentionLayer {
     return dw_u_(image).flatten(2).transpose(1, 2);
   }
 
-  // Small maps of unit vectors: projections take the time, and these stay in float.
-  Tensor attended(const std::vector<Tensor>& q, const std::vector<Tensor>& k, const std::vector<Tensor>& v) {
+  // How much each token takes of each, on average over the channels of a head: [B,H,N,N]. b [B,H,n,p,p] has a quarter
+  // of them; r [B,H,c4,p,p], the same in all windows, another; in the other half, l and g, a token takes of itself
+  // alone.
+  Tensor between_tokens(const Tensor& b, const Tensor& r) const {
+    const torch::NoGradGuard guard;
+    const Index B = b.size(0), N = grid_.size(), k = k_;
+    Tensor places = torch::arange(N).view({grid_.rows, grid_.columns});
+    if (shifted_) places = places.roll({-(k / 2), -(k / 2)}, {0, 1});
+    places = places.view({grid_.rows / k, k, grid_.columns / k, k}).permute({0, 2, 1, 3}).reshape({-1, k * k});
+    const Tensor pairs = (places.unsqueeze(2) * N + places.unsqueeze(1)).flatten();
+    const Tensor all = torch::eye(N, b.options()).div(2).flatten().repeat({B, H_, 1});
+    return all.index_add(2, pairs, (b + r.mean(2, true)).div(4).flatten(2)).unflatten(2, {N, N});
+  }
+
+  // Small maps of unit vectors: projections take the time, and these stay in float. `weights` are left if a tap wants
+  // them.
+  Tensor attended(const std::vector<Tensor>& q, const std::vector<Tensor>& k, const std::vector<Tensor>& v,
+                  Tensor& weights) {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const auto score = [&](Index i, const Tensor& a, const Tensor& b) {
       return batched_product(a * temperature_[i], b);
@@ -164,6 +182,7 @@ class MixedAttentionModule : public nn::AttentionLayer {
         score(2, unit(q[2], 2).permute({0, 1, 3, 4, 2}), unit(k[2], 2).permute({0, 1, 3, 2, 4})), g_talking_);
     const Tensor r = over_shared(
         score(3, unit(q[3], 2).permute({0, 1, 4, 3, 2}), unit(k[3], 2).permute({0, 1, 4, 2, 3})), r_talking_);
+    if (nn::tap_wants_weights()) weights = between_tokens(b.softmax(-1), r.softmax(-1));
     return put_back(
         {batched_product(b.softmax(-1), v[0]), batched_product(v[1], l.softmax(-1).transpose(3, 4)),
          batched_product(v[2].permute({0, 1, 3, 2, 4}), g.softmax(-1).transpose(3, 4)).permute({0, 1, 3, 2, 4}),

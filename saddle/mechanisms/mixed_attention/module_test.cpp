@@ -7,6 +7,7 @@
 #include "saddle/mechanisms/mixed_attention/mixed_attention.hpp"
 #include "saddle/nn/layer_reference.hpp"
 #include "saddle/nn/models/vision_transformer.hpp"
+#include "saddle/nn/taps.hpp"
 
 namespace saddle::mechanisms::mixed_attention {
 namespace {
@@ -76,6 +77,36 @@ TEST(MixedAttentionModule, StandsInAVisionTransformerWithoutAClassToken) {
   const Tensor logits = model(torch::randn({2, 1, 16, 16}));
   EXPECT_EQ(logits.sizes(), (std::vector<int64_t>{2, 3}));
   EXPECT_TRUE(logits.isfinite().all().item<bool>());
+}
+
+// Taps see how much tokens take of each other, on average over channels: it belongs to the mean of the channels where
+// all channels of a token have the same value.
+TEST(MixedAttentionModule, TappedWeightsAreTheMeanOverChannels) {
+  for (const Index layer : {0, 1}) {
+    SCOPED_TRACE(layer);
+    torch::manual_seed(5);
+    const LayerPlace place = image(4, 6, layer);
+    const auto module = nn::make_layer(*find_layer("mixed_attention(window=2)"), place);
+    module->to(torch::kFloat64);
+    const torch::NoGradGuard guard;
+    Tensor to_v = module->named_parameters()["to_kv.weight"].chunk(2, 0)[1];
+    to_v.copy_(torch::randn({1, place.X, 1, 1}, torch::kFloat64).expand_as(to_v));
+    const Tensor x = torch::randn({2, place.N, place.X}, torch::kFloat64);
+    nn::Taps taps(true);
+    module->forward(x, {});
+    ASSERT_EQ(taps.layers.size(), 1U);
+    const Tensor& weights = taps.layers[0].weights;
+    ASSERT_EQ(weights.sizes(), (std::vector<int64_t>{2, place.H, place.N, place.N}));
+    const Tensor v = torch::matmul(x, to_v[0].flatten());  // [B,N]
+    const Tensor mean = torch::matmul(weights, v.view({2, 1, place.N, 1})).squeeze(3);
+    EXPECT_TRUE(mean.allclose(taps.layers[0].heads.mean(3), 1e-10, 1e-12));
+    EXPECT_TRUE(weights.sum(3).allclose(torch::ones({}, torch::kFloat64)));
+    // Token 0 is a corner: alone with its neighbours, or, shifted, in the window of the four corners of the image.
+    for (Index j = 0; j < place.N; ++j) {
+      const bool near = layer == 0 ? j == 0 || j == 1 || j == 6 || j == 7 : j == 0 || j == 5 || j == 18 || j == 23;
+      EXPECT_EQ(weights[0][0][0][j].item<double>() != 0, near) << j;
+    }
+  }
 }
 
 TEST(MixedAttentionModule, RefusesWrongInput) {

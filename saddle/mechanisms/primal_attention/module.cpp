@@ -6,6 +6,7 @@
 #include "saddle/mechanisms/primal_attention/products.hpp"
 #include "saddle/nn/dense/linear.hpp"
 #include "saddle/nn/layer.hpp"
+#include "saddle/nn/taps.hpp"
 #include "saddle/nn/widened.hpp"
 
 namespace saddle::mechanisms::primal_attention {
@@ -39,6 +40,7 @@ class PrimalAttentionModule : public nn::AttentionLayer {
     Tensor heads = nn::linear(both, concat_->weight, concat_->bias);  // [B,N,H,D]
     if (key_mask.defined() && primal_.form == Form::dependent) heads = heads * key_mask.view({B, N, 1, 1});
     nn::tap(heads.transpose(1, 2), {}, key_mask);
+    leave_parts(x, escore, rscore);
     return nn::linear(heads.flatten(2), out_->weight, out_->bias);
   }
 
@@ -47,14 +49,21 @@ class PrimalAttentionModule : public nn::AttentionLayer {
   Tensor projections(const Tensor& x) const {
     const Tensor w = torch::cat({we_, wr_}, 2);
     if (primal_.form == Form::causal) return w.unsqueeze(0);
-    const Tensor tokens = torch::tensor(sampled_tokens(x.size(1), w.size(1)), torch::kInt64).to(x.device());
-    const Tensor sample = nn::widened(x.index_select(1, tokens)).unflatten(2, {heads_, -1});  // [B,n,H,D]
     // [B,H,D,n] [1,H,n,2s], as a product of D rows.
-    return head_product(sample.permute({0, 3, 2, 1}), w.unsqueeze(0)).transpose(1, 2);
+    return head_product(sampled(x).permute({0, 3, 2, 1}), w.unsqueeze(0)).transpose(1, 2);
   }
 
-  // phi(x W') w, with phi of length 1: [B,N,H,s].
-  Tensor scores(const Tensor& x, torch::nn::Linear& layer, const Tensor& w) const {
+  // The tokens of x that projections are made of, [B,n,H,D].
+  Tensor sampled(const Tensor& x) const {
+    const Tensor tokens = torch::tensor(sampled_tokens(x.size(1), we_.size(1)), torch::kInt64).to(x.device());
+    return nn::widened(x.index_select(1, tokens)).unflatten(2, {heads_, -1});
+  }
+
+  // Queries or keys [B,N,H,D], and the length that they are divided by at least.
+  struct Features {
+    Tensor x, least;
+  };
+  Features features_of(const Tensor& x, const torch::nn::Linear& layer) const {
     Tensor features = nn::widened(nn::linear(x, layer->weight, layer->bias));
     Tensor least = torch::full({}, shortest, features.options());
     if (primal_.form == Form::causal) {
@@ -62,8 +71,32 @@ class PrimalAttentionModule : public nn::AttentionLayer {
       features = running_sum(features);
       least = least * torch::arange(1, x.size(1) + 1, features.options()).view({-1, 1, 1});
     }
-    features = features.unflatten(2, {heads_, -1});
-    return unit_product(features, w, least);
+    return {features.unflatten(2, {heads_, -1}), least};
+  }
+
+  // phi(x W') w, with phi of length 1: [B,N,H,s].
+  Tensor scores(const Tensor& x, const torch::nn::Linear& layer, const Tensor& w) const {
+    const Features features = features_of(x, layer);
+    return unit_product(features.x, w, features.least);
+  }
+
+  // What spectra are made of (spectrum.hpp), named as in the reference; only while somebody looks.
+  void leave_parts(const Tensor& x, const Tensor& escore, const Tensor& rscore) const {
+    nn::Taps* const taps = nn::Taps::current();
+    if (taps == nullptr || !taps->wants_parts()) return;
+    const torch::NoGradGuard guard;
+    auto& parts = taps->layers.back().parts;
+    const auto leave = [&](const char* name, const Tensor& part) { parts[name] = part.detach().transpose(1, 2); };
+    const auto leave_unit = [&](const char* name, const torch::nn::Linear& layer) {
+      const Features features = features_of(x, layer);
+      leave(name, features.x / length_of(features.x, features.least));
+    };
+    leave("escore", escore);
+    leave("rscore", rscore);
+    leave_unit("phi_q", q_);
+    leave_unit("phi_k", k_);
+    if (primal_.form == Form::dependent) leave("sample", sampled(x));
+    parts["lambda"] = lambda_.detach().unsqueeze(0).unsqueeze(0);
   }
 
   // Only while somebody collects losses.

@@ -7,6 +7,8 @@
 #include <map>
 
 #include "saddle/nn/layer.hpp"
+#include "saddle/nn/layer_reference.hpp"
+#include "saddle/nn/taps.hpp"
 
 namespace saddle::nn {
 namespace {
@@ -66,6 +68,39 @@ TEST(PrimalAttentionModule, LeavesItsLossWithWhoCollects) {
   layer->forward(x, {});
   layer->forward(x, {});
   EXPECT_TRUE(losses.mean().allclose(once));
+}
+
+// Analyses get what the reference computes, and only if they ask.
+TEST(PrimalAttentionModule, ShowsWhatSpectraAreMadeOf) {
+  for (const char* text : {"primal_attention(rank=3,multiple=2)", "primal_attention(form=causal,rank=3)"}) {
+    SCOPED_TRACE(text);
+    const auto layer = made(text, 8, 2, 9);
+    layer->to(torch::kFloat64);
+    const Tensor x = torch::randn({2, 9, 8}, torch::kFloat64),
+                 mask = torch::arange(9).view({1, 9}).lt(7).expand({2, 9});
+    mechanisms::LayerPlace place;
+    place.X = 8;
+    place.H = 2;
+    place.N = 9;
+    const auto expected =
+        mechanisms::find_layer(text)->reference(reference_inputs(*layer, place, x, mask.to(torch::kFloat64)));
+    Taps taps(false, false, true);
+    layer->forward(x, mask);
+    ASSERT_EQ(taps.layers.size(), 1u);
+    auto& parts = taps.layers[0].parts;
+    EXPECT_EQ(parts.contains("sample"), expected.contains("sample"));
+    EXPECT_EQ(parts.at("lambda").sizes(), (std::vector<int64_t>{1, 1, 2, 3}));
+    parts.erase("lambda");
+    for (const auto& [name, part] : parts) {
+      const tape::Value found = on_tape(part), wanted = expected.at(name);
+      ASSERT_EQ(found.shape(), wanted.shape()) << name;
+      for (std::size_t i = 0; i < found.data().size(); ++i)
+        ASSERT_NEAR(found.data()[i], wanted.data()[i], 1e-10) << name << " " << i;
+    }
+    Taps others(true, true);
+    layer->forward(x, mask);
+    EXPECT_TRUE(others.layers.at(0).parts.empty());
+  }
 }
 
 TEST(PrimalAttentionModule, TakesSequencesOfOtherLengths) {

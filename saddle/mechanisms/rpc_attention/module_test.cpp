@@ -6,6 +6,7 @@
 #include "saddle/base/error.hpp"
 #include "saddle/nn/blocks/self_attention.hpp"
 #include "saddle/nn/layer.hpp"
+#include "saddle/nn/models/registry.hpp"
 #include "saddle/nn/taps.hpp"
 
 namespace saddle::mechanisms::rpc_attention {
@@ -70,6 +71,20 @@ TEST(RpcAttentionModule, TheNumberOfTheLayerDecides) {
   const std::string text = "rpc_attention(layer=2,lambda=0.5)";
   EXPECT_TRUE(y_of(text, 1).equal(y_of("rpc_attention(variant=sym)", 1)));
   EXPECT_FALSE(y_of(text, 2).allclose(y_of("rpc_attention(variant=sym)", 2)));
+}
+
+TEST(RpcAttentionModule, ModelsSayWhenItNeverRuns) {
+  const auto make = [](const std::string& model, const std::string& attention, const std::string& last) {
+    nn::OptionTexts options{{"attention", attention}, {"last_attention", last}, {"width", "8"}, {"heads", "2"},
+                            {"depth", "2"},           {"max_len", "4"},         {"vocab", "5"}, {"classes", "2"}};
+    nn::make_model(model, options);
+  };
+  for (const char* model : {"sequence_classifier", "event_model"}) {
+    EXPECT_THROW(make(model, "softmax", "rpc_attention"), InvalidArgument) << model;
+    EXPECT_THROW(make(model, "rpc_attention(layer=7)", ""), InvalidArgument) << model;
+    EXPECT_NO_THROW(make(model, "softmax", "rpc_attention(layer=-1)")) << model;
+    EXPECT_NO_THROW(make(model, "rpc_attention", "")) << model;
+  }
 }
 
 TEST(RpcAttentionModule, RunsUnderAutocast) {

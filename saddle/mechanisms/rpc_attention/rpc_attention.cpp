@@ -184,6 +184,27 @@ LayerOutputs RpcAttention::reference(const LayerInputs& inputs) const {
   return outputs;
 }
 
+void require_pursuit(const std::vector<std::string>& layers) {
+  std::string idle;
+  Index pursues = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const LayerPtr layer = find_layer(layers[i]);
+    if (!layer || layer->name() != RpcAttention::name) continue;
+    const RpcAttention& rpc = layer->part<RpcAttention>();
+    if (rpc.robust(static_cast<Index>(i))) return;
+    if (rpc.variant != Variant::rpc || rpc.layer < 0) continue;
+    idle = layers[i];
+    pursues = rpc.layer;
+  }
+  if (idle.empty()) return;
+  throw InvalidArgument(
+      fmt::format(
+          "[rpc_attention] '{}' runs its pursuit in layer {}, but it does not stand there: none of the {} layers "
+          "of this model, counted from 0, would run it",
+          idle, pursues, layers.size()),
+      "layer=-1 runs it wherever it stands; variant=sym is the layer without it");
+}
+
 const Mechanism& mechanism() {
   static const Mechanism value = [] {
     Mechanism rpc = layer_mechanism<RpcAttention>("RPC-Attention", R"(@inproceedings{teo2024unveiling,

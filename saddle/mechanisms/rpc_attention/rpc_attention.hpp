@@ -60,6 +60,10 @@ inline constexpr double least_norm = 1e-12;
 
 const Mechanism& mechanism();
 
+// The written forms of all layers of a model. Throws InvalidArgument where some are to run the pursuit in one layer,
+// but none of them stands there.
+SADDLE_API void require_pursuit(const std::vector<std::string>& layers);
+
 }  // namespace saddle::mechanisms::rpc_attention
 
 template <>

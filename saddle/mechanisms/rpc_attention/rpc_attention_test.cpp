@@ -164,6 +164,31 @@ TEST(RpcAttention, CostGrowsWithThePassesOfItsLayer) {
   EXPECT_EQ(work("rpc_attention(num_iter=3)"), plain);
 }
 
+TEST(RpcAttention, SomeLayerOfAModelRunsThePursuit) {
+  const auto refused = [](const std::vector<std::string>& layers) -> std::string {
+    try {
+      require_pursuit(layers);
+    } catch (const InvalidArgument& error) {
+      EXPECT_NE(error.hint().find("layer=-1"), std::string::npos);
+      return error.what();
+    }
+    return "";
+  };
+  const std::string last = "rpc_attention(layer=-1)", sym = "rpc_attention(variant=sym,layer=7)";
+  for (const std::vector<std::string>& layers : {std::vector<std::string>{"rpc_attention", "rpc_attention"},
+                                                 {"softmax", last},
+                                                 {"softmax", sym},
+                                                 {"rpc_attention(layer=1)", "rpc_attention(layer=1)"},
+                                                 {"rpc_attention", "rpc_attention(layer=7)"},
+                                                 {"softmax", "cat"}})
+    EXPECT_EQ(refused(layers), "") << layers[1];
+  EXPECT_EQ(
+      refused({"rpc_attention(layer=7)", "rpc_attention(layer=7)"}),
+      "[rpc_attention] 'rpc_attention(layer=7)' runs its pursuit in layer 7, but it does not stand there: none of "
+      "the 2 layers of this model, counted from 0, would run it");
+  EXPECT_NE(refused({"softmax", "rpc_attention"}).find("in layer 0"), std::string::npos);
+}
+
 TEST(RpcAttention, SaysWhatItCannotBe) {
   LayerPlace place;
   place.X = 8;

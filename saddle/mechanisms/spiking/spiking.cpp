@@ -1,11 +1,46 @@
 #include "saddle/mechanisms/spiking/spiking.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "saddle/mechanisms/layer_internal.hpp"
 #include "saddle/mechanisms/layer_weights_internal.hpp"
 
 namespace saddle::mechanisms::spiking {
+
+namespace {
+
+// Far beyond the 16 of the papers: each step takes the memory of the whole layer once more.
+constexpr Index most_steps = 1024;
+// Surrogates of float neurons stay finite up to here.
+constexpr double highest_threshold = 10;
+
+void check_neurons(const Spiking& spiking) {
+  const bool bsa = spiking.variant == Variant::bsa;
+  if (const auto& tau = spiking.tau; tau && !(bsa ? *tau > 0 && *tau <= 1 : *tau >= 1 && std::isfinite(*tau)))
+    throw InvalidArgument(bsa ? fmt::format("[spiking] tau is {}: the factor of bsa lies above 0 and not above 1", *tau)
+                              : fmt::format("[spiking] tau is {}: the divisor of {} must be at least 1", *tau,
+                                            primal::encode(spiking.variant)),
+                          bsa ? "the default is 0.5; 1 leaks nothing" : "the default is 2; 1 keeps nothing");
+  for (const auto& [name, value] :
+       {std::pair{"threshold", spiking.threshold}, std::pair{"attention_threshold", spiking.attention_threshold}})
+    if (!(value > 0 && value <= highest_threshold))
+      throw InvalidArgument(
+          fmt::format("[spiking] {} is {}: it must lie above 0 and not above {}", name, value, highest_threshold),
+          "published neurons have 1, and 0.5 behind the attention");
+  if (spiking.soft_reset && (bsa || spiking.reset != 0))
+    throw InvalidArgument(bsa ? "[spiking] 'soft_reset' belongs to the neuron of the binary variants, bsa has another"
+                              : "[spiking] a soft reset has no value to reset to, but 'reset' is given",
+                          bsa ? "leave it out, or use one such as variant=spikformer" : "leave out one of them");
+  const double lowest = std::min(spiking.threshold, spiking.attention_threshold);
+  if (!(spiking.reset < lowest) || !std::isfinite(spiking.reset) || (bsa && !(spiking.reset > -lowest)))
+    throw InvalidArgument(
+        fmt::format("[spiking] reset is {}: a neuron that fired would fire for ever, it must lie {} {}", spiking.reset,
+                    bsa ? fmt::format("between {} and", -lowest) : "below", lowest),
+        "the default is 0");
+}
+
+}  // namespace
 
 Plan::Plan(const Spiking& spiking)
     : variant(spiking.variant), product(spiking.product), constraint(spiking.constraint) {
@@ -18,8 +53,13 @@ Plan::Plan(const Spiking& spiking)
       neuron.surrogate = Surrogate::sigmoid;
     }
   }
-  neuron.detach = attention.detach = spiking.detach;
-  attention.threshold = 0.5;
+  for (Neuron* each : {&neuron, &attention}) {
+    each->tau = spiking.tau.value_or(each->tau);
+    each->threshold = spiking.threshold;
+    each->reset = spiking.soft_reset ? std::nullopt : std::optional(spiking.reset);
+    each->detach = spiking.detach;
+  }
+  attention.threshold = spiking.attention_threshold;
 }
 
 void Spiking::check(const LayerPlace& place) const {
@@ -27,6 +67,10 @@ void Spiking::check(const LayerPlace& place) const {
   if (steps < 1)
     throw InvalidArgument(fmt::format("[spiking] {} time steps are asked for, at least 1 is needed", steps),
                           "steps=4 is what the papers use for images");
+  if (steps > most_steps)
+    throw InvalidArgument(fmt::format("[spiking] {} time steps are asked for, at most {} can be", steps, most_steps),
+                          "steps=4 is what the papers use for images, 10 or 16 for event cameras");
+  check_neurons(*this);
   if (variant == Variant::bsa) return;
   const Spiking usual;
   for (const auto& [differs, option] : {std::pair{product != usual.product, "product"},

@@ -2,6 +2,8 @@
 // spikes and Shiftmax.
 #pragma once
 
+#include <optional>
+
 #include "saddle/mechanisms/registry.hpp"
 #include "saddle/mechanisms/spiking/neuron.hpp"
 
@@ -22,6 +24,9 @@ struct Spiking {
   Constraint constraint = Constraint::shiftmax;
   Surrogate surrogate = Surrogate::sigmoid;
   bool detach = true;
+  std::optional<double> tau;  // of the variant where it is not given
+  double threshold = 1, attention_threshold = 0.5, reset = 0;
+  bool soft_reset = false;
 
   static void options(auto& self, auto&& visit) {
     visit({"variant", primal::Written::named, "whose attention"}, self.variant);
@@ -30,6 +35,14 @@ struct Spiking {
     visit({"constraint", primal::Written::named, "of bsa: what normalises a row of scores"}, self.constraint);
     visit({"surrogate", primal::Written::named, "of ternary neurons: the derivative of a spike"}, self.surrogate);
     visit({"detach", primal::Written::named, "no gradient through the spike that resets a neuron"}, self.detach);
+    visit({"tau", primal::Written::named, "leak of neurons: of bsa a factor, by default 0.5; else a divisor, 2"},
+          self.tau);
+    visit({"threshold", primal::Written::named, "potential from which a neuron fires"}, self.threshold);
+    visit({"attention_threshold", primal::Written::named, "the same behind the attention"}, self.attention_threshold);
+    visit({"reset", primal::Written::named, "potential of a neuron that fired"}, self.reset);
+    visit(
+        {"soft_reset", primal::Written::named, "of all but bsa: a spike takes the threshold off the potential instead"},
+        self.soft_reset);
   }
 
   bool causal() const { return false; }

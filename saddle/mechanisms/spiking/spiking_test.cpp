@@ -197,6 +197,8 @@ TEST(Spiking, SaysWhatItCannotBe) {
   EXPECT_EQ(complaint("spiking(product=bmp,constraint=none)"), "");
   EXPECT_EQ(complaint("spiking", 8, 3), "[spiking] width 8 cannot be cut into 3 heads");
   EXPECT_EQ(complaint("spiking(steps=0)"), "[spiking] 0 time steps are asked for, at least 1 is needed");
+  EXPECT_EQ(complaint("spiking(steps=1024)"), "");
+  EXPECT_EQ(complaint("spiking(steps=100000000)"), "[spiking] 100000000 time steps are asked for, at most 1024 can be");
   EXPECT_EQ(complaint("spiking(variant=sdsa,product=bmp)"),
             "[spiking] 'product' belongs to variant=bsa, found variant=sdsa");
   EXPECT_EQ(complaint("spiking(variant=spikformer,constraint=softmax)"),
@@ -204,6 +206,49 @@ TEST(Spiking, SaysWhatItCannotBe) {
   EXPECT_EQ(complaint("spiking(variant=spikingformer,surrogate=clamp)"),
             "[spiking] 'surrogate' belongs to variant=bsa, found variant=spikingformer");
   EXPECT_THROW(find_layer("spiking(variant=softmax)"), InvalidArgument);
+}
+
+TEST(Spiking, GivesItsNumbersToTheNeurons) {
+  const auto plan = [](const std::string& text) {
+    EXPECT_EQ(find_layer(text)->text(), text);
+    return Plan(find_layer(text)->part<Spiking>());
+  };
+  for (const auto& [text, tau] : {std::pair{"spiking", 0.5}, {"spiking(variant=sdsa)", 2.0}}) {
+    const Plan usual = plan(text);
+    EXPECT_EQ(usual.neuron.tau, tau);
+    EXPECT_EQ(usual.attention.tau, tau);
+    EXPECT_EQ(usual.neuron.threshold, 1);
+    EXPECT_EQ(usual.attention.threshold, 0.5);
+    EXPECT_EQ(usual.neuron.reset, 0);
+  }
+  const Plan other = plan("spiking(variant=sdsa,tau=3,threshold=2,attention_threshold=0.75,reset=-0.5)");
+  for (const Neuron& neuron : {other.neuron, other.attention}) {
+    EXPECT_EQ(neuron.tau, 3);
+    EXPECT_EQ(neuron.reset, -0.5);
+  }
+  EXPECT_EQ(other.neuron.threshold, 2);
+  EXPECT_EQ(other.attention.threshold, 0.75);
+  EXPECT_FALSE(plan("spiking(variant=sdsa,soft_reset=true)").attention.reset);
+  EXPECT_EQ(plan("spiking(product=bmp,tau=0.25)").neuron.tau, 0.25);
+}
+
+TEST(Spiking, SaysWhatNoNeuronCanBe) {
+  EXPECT_EQ(complaint("spiking(tau=1,threshold=10,reset=-0.4)"), "");
+  EXPECT_EQ(complaint("spiking(variant=sdsa,tau=1,reset=-3)"), "");
+  EXPECT_EQ(complaint("spiking(tau=2)"), "[spiking] tau is 2: the factor of bsa lies above 0 and not above 1");
+  EXPECT_EQ(complaint("spiking(tau=0)"), "[spiking] tau is 0: the factor of bsa lies above 0 and not above 1");
+  EXPECT_EQ(complaint("spiking(variant=sdsa,tau=0.5)"), "[spiking] tau is 0.5: the divisor of sdsa must be at least 1");
+  EXPECT_EQ(complaint("spiking(threshold=0)"), "[spiking] threshold is 0: it must lie above 0 and not above 10");
+  EXPECT_EQ(complaint("spiking(attention_threshold=11)"),
+            "[spiking] attention_threshold is 11: it must lie above 0 and not above 10");
+  EXPECT_EQ(complaint("spiking(reset=-0.5)"),
+            "[spiking] reset is -0.5: a neuron that fired would fire for ever, it must lie between -0.5 and 0.5");
+  EXPECT_EQ(complaint("spiking(variant=sdsa,reset=0.75)"),
+            "[spiking] reset is 0.75: a neuron that fired would fire for ever, it must lie below 0.5");
+  EXPECT_EQ(complaint("spiking(soft_reset=true)"),
+            "[spiking] 'soft_reset' belongs to the neuron of the binary variants, bsa has another");
+  EXPECT_EQ(complaint("spiking(variant=sdsa,soft_reset=true,reset=0.25)"),
+            "[spiking] a soft reset has no value to reset to, but 'reset' is given");
 }
 
 TEST(Spiking, CostsWhatItsOrderCosts) {

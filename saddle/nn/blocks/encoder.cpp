@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "saddle/mechanisms/rpc_attention/rpc_attention.hpp"
 #include "saddle/nn/taps.hpp"
 
 namespace saddle::nn {
@@ -9,12 +10,14 @@ namespace saddle::nn {
 std::vector<std::string> attention_of_layers(const std::vector<std::string>& given, const std::string& last,
                                              int64_t depth) {
   const auto count = static_cast<int64_t>(given.size());
-  if (count != 1 && count != depth)
+  if (count < 1 || depth % count != 0)
     throw InvalidArgument(fmt::format("{} attentions are given for {} layers", count, depth),
-                          "give one for all layers, or one for each");
-  std::vector<std::string> all = given;
-  all.resize(static_cast<std::size_t>(depth), given.front());
+                          "give one for all layers, one for each, or some that repeat evenly, such as 2 for 4");
+  std::vector<std::string> all;
+  for (int64_t layer = 0; layer < depth; ++layer) all.push_back(given[static_cast<std::size_t>(layer % count)]);
   if (!last.empty() && depth > 0) all.back() = last;
+  // Every model asks here for its layers, and a layer alone does not know the others.
+  mechanisms::rpc_attention::require_pursuit(all);
   return all;
 }
 
@@ -49,14 +52,10 @@ void EncoderImpl::reset() {
 void EncoderImpl::pretty_print(std::ostream& stream) const { stream << "saddle::nn::Encoder"; }
 
 Tensor EncoderImpl::forward(Tensor x, const Tensor& key_mask) {
-  Taps* const taps = Taps::current();
-  const auto leave = [&] {
-    if (taps != nullptr && taps->wants_tokens()) taps->tokens.push_back(x.detach());
-  };
-  leave();
+  tap_tokens(x);
   for (EncoderBlock& block : blocks_) {
     x = block(x, key_mask);
-    leave();
+    tap_tokens(x);
   }
   return x;
 }

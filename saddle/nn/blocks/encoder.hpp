@@ -7,8 +7,8 @@
 
 namespace saddle::nn {
 
-// One written form per layer. `given` holds one for all layers or one for each; `last`, if not empty, replaces that of
-// the last layer.
+// One written form per layer. `given` holds one for each, or fewer that are repeated as often as they fit in; `last`,
+// if not empty, replaces that of the last layer.
 SADDLE_TORCH_API std::vector<std::string> attention_of_layers(const std::vector<std::string>& given,
                                                               const std::string& last, int64_t depth);
 

@@ -139,6 +139,8 @@ TEST(Encoder, TakesAnAttentionPerLayer) {
   EXPECT_EQ(encoder[0]->options.drop_path(), 0);
   EXPECT_DOUBLE_EQ(encoder[1]->options.drop_path(), 0.1);
   EXPECT_EQ(encoder->named_parameters()["2.attn.qkv.weight"].size(0), 48);
+  EXPECT_EQ(attention_of_layers({"cat", "softmax"}, "", 4),
+            (std::vector<std::string>{"cat", "softmax", "cat", "softmax"}));
   EXPECT_THROW(attention_of_layers({"softmax", "softmax"}, "", 3), InvalidArgument);
 }
 

@@ -8,6 +8,7 @@
 #include "saddle/nn/dense/dropout.hpp"
 #include "saddle/nn/models/options_internal.hpp"
 #include "saddle/nn/models/parts_internal.hpp"
+#include "saddle/nn/taps.hpp"
 #include "saddle/nn/written.hpp"
 #include "saddle/primal/cost.hpp"
 
@@ -183,7 +184,11 @@ Tensor EventModelImpl::sequence(const Tensor& item, const Tensor& times) {
   } else {
     x = x * mask.unsqueeze(2);
   }
-  for (EventBlock& block : event_blocks) x = block(x, mask);
+  tap_tokens(x);
+  for (EventBlock& block : event_blocks) {
+    x = block(x, mask);
+    tap_tokens(x);
+  }
   return final_ln(x, x.scalar_type());
 }
 

@@ -4,6 +4,7 @@
 
 #include "saddle/io/safetensors.hpp"
 #include "saddle/nn/models/multiply_adds.hpp"
+#include "saddle/nn/models/reading.hpp"
 #include "saddle/nn/models/registry.hpp"
 #include "saddle/nn/models/testing_internal.hpp"
 #include "saddle/nn/taps.hpp"
@@ -114,6 +115,23 @@ TEST(EventModel, TakesAnyAttention) {
   }
   EXPECT_EQ(EventModel(small())->attentions()[0].attention, "softmax+causal");
   EXPECT_EQ(EventModel(small().causal(false))->attentions()[1].attention, "softmax");
+}
+
+TEST(EventModel, ShowsItsTokensBetweenBlocks) {
+  torch::manual_seed(6);
+  EventModel model(small());
+  model->eval();
+  const torch::NoGradGuard guard;
+  const Events e;
+  Taps taps(true, true);
+  const Tensor sequence = model->sequence(e.item, e.times);
+  ASSERT_EQ(taps.tokens.size(), 3u);
+  EXPECT_EQ(taps.tokens[0].sizes(), (std::vector<int64_t>{2, 7, 12}));
+  EXPECT_TRUE(model->event_blocks[0](taps.tokens[0], e.item.ne(0)).equal(taps.tokens[1]));
+  EXPECT_TRUE(model->final_ln(taps.tokens[2], torch::kFloat32).equal(sequence));
+  EXPECT_EQ(taps.tokens[2][1].slice(0, 3).abs().sum().item<double>(), 0);
+  EXPECT_TRUE(reads_last_token(*model));
+  EXPECT_FALSE(reads_first_token(*model));
 }
 
 TEST(EventModel, RunsUnderAutocast) {

@@ -22,8 +22,10 @@ constexpr double deviation = 0.02;
 std::string made_causal(const std::string& text) {
   if (const auto layer = mechanisms::find_layer(text)) {
     if (layer->causal()) return text;
-    throw InvalidArgument(fmt::format("[{}] '{}' lets tokens see later ones", self_name, text),
-                          "saddle list shows which mechanisms are causal");
+    throw InvalidArgument(
+        fmt::format("[{}] '{}' lets tokens see later ones", self_name, text),
+        "layers that look back only are cat_causal, hyla(causal=true), rpc_attention(causal=true) and "
+        "primal_attention(form=causal)");
   }
   if (primal::is_causal(parsed(text).keys)) return text;
   const std::string causal = text + "+causal";

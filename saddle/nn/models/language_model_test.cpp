@@ -74,6 +74,20 @@ TEST(LanguageModel, RefusesWhatLooksAhead) {
   }
 }
 
+TEST(LanguageModel, SaysWhichLayersLookBackOnly) {
+  try {
+    LanguageModel none(small().attention("hyla"));
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_STREQ(error.what(), "[LanguageModel] 'hyla' lets tokens see later ones");
+    for (const std::string attention :
+         {"cat_causal", "hyla(causal=true)", "rpc_attention(causal=true)", "primal_attention(form=causal)"}) {
+      EXPECT_NE(error.hint().find(attention), std::string::npos) << attention;
+      EXPECT_NO_THROW(LanguageModel(small().attention(attention))) << attention;
+    }
+  }
+}
+
 TEST(LanguageModel, LeavesOutPaddingAndTargetsThatDoNotCount) {
   LanguageModel model = in_double(small());
   const Tensor tokens = sentences();

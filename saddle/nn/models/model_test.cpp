@@ -104,10 +104,20 @@ struct Autocast {
   }
 };
 
+// A ReLU near zero may go either way in bfloat16 and takes its whole gradient along: those of heads get a bias that
+// keeps them away from there.
+void settle_relus(Model& model) {
+  const torch::NoGradGuard guard;
+  for (auto& item : model.named_parameters())
+    if (item.key() == "head_hidden.bias")
+      item.value().copy_(8 - 16 * (torch::arange(item.value().numel()) % 2).to(item.value().scalar_type()));
+}
+
 TEST(Model, StaysCloseUnderAutocast) {
   for (const Case& each : cases()) {
     SCOPED_TRACE(each.name);
     const auto model = made(each);
+    settle_relus(*model);
     const auto expected = results(*model, each.batch);
     const Autocast autocast;
     const auto found = results(*model, each.batch);

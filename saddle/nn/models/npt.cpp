@@ -5,6 +5,7 @@
 #include "saddle/nn/dense/dropout.hpp"
 #include "saddle/nn/models/options_internal.hpp"
 #include "saddle/nn/models/parts_internal.hpp"
+#include "saddle/nn/taps.hpp"
 
 namespace saddle::nn {
 
@@ -116,8 +117,11 @@ Tensor NptImpl::forward(const Tensor& table) {
   if (!feature_index_embedding.is_empty()) h = h + feature_index_embedding->weight;
   if (!embedding_layer_norm.is_empty()) h = embedding_layer_norm(h, type);
   h = nn::dropout(h, p);
-  for (std::size_t number = 0; number < layers.size(); ++number)
+  tap_tokens(h);
+  for (std::size_t number = 0; number < layers.size(); ++number) {
     h = number % 2 == 0 ? layers[number](h.reshape({1, n, -1})).view({n, -1, e}) : layers[number](h);
+    tap_tokens(h);
+  }
   h = nn::dropout(h, p);
   std::vector<Tensor> predictions;
   for (std::size_t j = 0; j < columns_.size(); ++j)

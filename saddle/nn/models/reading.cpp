@@ -1,5 +1,6 @@
 #include "saddle/nn/models/reading.hpp"
 
+#include "saddle/nn/models/event_model.hpp"
 #include "saddle/nn/models/time_series.hpp"
 #include "saddle/nn/models/vision_language.hpp"
 #include "saddle/nn/models/vision_transformer.hpp"
@@ -11,6 +12,8 @@ bool reads_first_token(const Model& model) {
     return vision->options.pooling() == "token";
   return dynamic_cast<const VisionLanguageImpl*>(&model) != nullptr;
 }
+
+bool reads_last_token(const Model& model) { return dynamic_cast<const EventModelImpl*>(&model) != nullptr; }
 
 Tensor attended_lengths(const Model& model, const Batch& batch, int64_t N) {
   const auto* series = dynamic_cast<const TimeSeriesTransformerImpl*>(&model);

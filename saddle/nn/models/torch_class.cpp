@@ -74,7 +74,7 @@ c10::Dict<std::string, Tensor> as_dict(const torch::OrderedDict<std::string, Ten
 // What a model does with a batch, as saddle::analysis::probed_model names it, and `logits`.
 c10::Dict<std::string, Tensor> observe(Model& model, const Batch& batch) {
   const torch::NoGradGuard guard;
-  Taps taps(true, true);
+  Taps taps(true, true, true);
   c10::Dict<std::string, Tensor> seen;
   seen.insert("logits", model.logits(batch));
   // A pair of documents runs through the encoder twice; the first one is looked at.
@@ -87,6 +87,7 @@ c10::Dict<std::string, Tensor> observe(Model& model, const Batch& batch) {
     seen.insert(name + "heads", taps.layers[layer].heads);
     if (taps.layers[layer].weights.defined()) seen.insert(name + "weights", taps.layers[layer].weights);
     if (layer + 1 < taps.tokens.size()) seen.insert(name + "tokens", taps.tokens[layer + 1]);
+    for (const auto& [part, tensor] : taps.layers[layer].parts) seen.insert(name + part, tensor);
   }
   return seen;
 }
@@ -117,6 +118,7 @@ TORCH_LIBRARY_FRAGMENT(saddle, library) {
              return observe(*self->model, batch_of(inputs, mask, second, second_mask, images, times));
            })
       .def("reads_first_token", [](const Self& self) { return reads_first_token(*self->model); })
+      .def("reads_last_token", [](const Self& self) { return reads_last_token(*self->model); })
       .def("save",
            [](const Self& self, const std::string& path) {
              save_weights(*self->model, path, {{"saddle.model", describe(*self->model, -1)}});
