@@ -51,7 +51,25 @@ std::string text_of(const rule::Plan& plan, const rule::PlanRequest& request) {
   return text;
 }
 
-// The paper's projections beside what the rule gives here.
+// Shapes of others, beside the width that the rule has for their depth.
+Table applied_table(double band, Json& rows) {
+  Table table({"model", "built", "standing", "pays from width", "source"}, "lllrl");
+  for (const rule::Applied& row : rule::applied()) {
+    const rule::Standing found = rule::standing({}, row.depth, row.width, band);
+    table.add({row.model, fmt::format("{} x {}{}", row.depth, row.about ? "about " : "", row.width),
+               to_string(found.regime), fmt::format("{:.0f}", found.transition_width), row.source});
+    rows.push_back({{"model", row.model},
+                    {"depth", row.depth},
+                    {"width", row.width},
+                    {"about", row.about},
+                    {"standing", to_string(found.regime)},
+                    {"transition_width", found.transition_width},
+                    {"source", row.source}});
+  }
+  return table;
+}
+
+// The paper's projections beside what the rule gives here, and who else used it.
 void print_published(const PlanOptions& options, const Context& context) {
   Table table({"model", "trained", "standing", "paper", "here", "on the line"}, "lllllr");
   Json rows = Json::array();
@@ -71,7 +89,11 @@ void print_published(const PlanOptions& options, const Context& context) {
                     {"paper", {{"depth", row.best_depth}, {"width", row.best_width}}},
                     {"here", {{"depth", ours.depth}, {"width", ours.width}, {"line", ours.depth_continuous}}}});
   }
-  context.json ? print_json("saddle.plan.published/1", {{"rows", rows}}) : print(table.text());
+  Json others = Json::array();
+  const Table built = applied_table(options.request.band, others);
+  if (context.json) return print_json("saddle.plan.published/1", {{"rows", rows}, {"applied", others}});
+  print(bold("Projections of the paper") + "\n" + table.text() + "\n" + bold("Shapes of those who used the rule") +
+        "\n" + built.text());
 }
 
 int plan(const PlanOptions& options, const Context& context) {
@@ -103,7 +125,7 @@ Command plan_command() {
        {"for a budget of compute", "saddle plan --flops 1e20 --tokens 10B"},
        {"where a model stands, with a picture", "saddle plan --depth 96 --width 12288 --html plan.html"},
        {"the same from a config.toml or a Hugging Face config.json", "saddle plan --config examples/gpt2/config.json"},
-       {"the projections of the paper, recomputed", "saddle plan --published"}},
+       {"the projections of the paper, recomputed, and shapes of others", "saddle plan --published"}},
       {{"--params", "N", "parameters in layers, without embeddings: 50M, 1.3B", &o->request.params},
        {"--flops", "C", "compute for training; needs --tokens", &o->request.flops},
        {"--tokens", "T", "tokens of training", &o->request.tokens},
@@ -116,7 +138,7 @@ Command plan_command() {
        {"--multiple", "M", "widths are multiples of it; default 64", &o->request.multiple},
        {"--band", "C", "standard errors of the fit that count as balanced; default 1", &o->request.band},
        {"--html", "FILE", "write a page with a picture of where it stands", &o->html},
-       {"--published", "", "print the paper's table and ours", &o->published}},
+       {"--published", "", "print the paper's table and ours, and shapes of others who used the rule", &o->published}},
       [o](const Context& context) { return plan(*o, context); }};
 }
 

@@ -124,6 +124,10 @@ TEST_F(PlanCommand, ReadsDescriptionsOfModels) {
   EXPECT_EQ(plan("--config run").out, own.out);
 }
 
+TEST_F(PlanCommand, SmallBudgetsAreNoted) {
+  EXPECT_THAT(plan("--params 5").out, AllOf(HasSubstr("note: over the budget"), HasSubstr("49.2 k")));
+}
+
 TEST_F(PlanCommand, WritesAPage) {
   const Result result = plan("--depth 96 --width 12288 --html page.html");
   EXPECT_EQ(result.code, 0) << result.err;
@@ -138,7 +142,12 @@ TEST_F(PlanCommand, PublishedTableIsRecomputed) {
   EXPECT_EQ(rows[0]["here"]["depth"], 23);
   EXPECT_EQ(rows[7]["standing"], "too deep for its width");
   EXPECT_TRUE(rows[8]["depth"].is_null());
-  EXPECT_THAT(plan("--published").out, AllOf(HasSubstr("GPT-3 175B"), HasSubstr("80 x 13500"), HasSubstr("80.46")));
+  const json others = document("--published")["applied"];
+  ASSERT_EQ(others.size(), 8u);
+  EXPECT_EQ(others[0]["width"], 7680);
+  EXPECT_NEAR(others[0]["transition_width"].get<double>(), 7510, 1);
+  EXPECT_THAT(plan("--published").out, AllOf(HasSubstr("GPT-3 175B"), HasSubstr("80 x 13500"), HasSubstr("80.46"),
+                                             HasSubstr("70 x 7680"), HasSubstr("NeoBERT paper")));
 }
 
 TEST_F(PlanCommand, WrongWordsAndFiles) {
@@ -160,6 +169,9 @@ TEST_F(PlanCommand, WrongWordsAndFiles) {
       {"--params 50M --band=-1", "--band"},
       {"--params 50M --depth=-3", "--depth"},
       {"--depth 12 --width=-3", "--width"},
+      {"--depth 0", "--depth must be a whole number from 1 to 1099511627776, found 0"},
+      {"--width 0", "--width must be a whole number from 1 to 1099511627776, found 0"},
+      {"--config weights.safetensors", "holds tensors"},
       {"--depth 12 --width 64 --heads 65", "65 heads"},
       {"--depth 9999", "cannot be planned"},
       {"--config c.json --depth 12", "--config tells"},
@@ -179,6 +191,10 @@ TEST_F(PlanCommand, WrongWordsAndFiles) {
   EXPECT_EQ(plan("--config empty.toml").code, 3);
   write("data.toml", "[data]\nname = 'waves'\n");
   EXPECT_THAT(plan("--config data.toml").err, HasSubstr("--print-config"));
+  write("npt.toml", "[model]\nname = 'npt'\nwidth = 16\ndepth = 4\n");
+  EXPECT_EQ(plan("--config npt.toml").code, 4);
+  write("swin.json", "{\"hidden_size\": 768, \"num_layers\": 4, \"num_heads\": [3, 6]}");
+  EXPECT_THAT(plan("--config swin.json").err, AllOf(HasSubstr("in stages"), HasSubstr("hint: ")));
   EXPECT_EQ(plan("--config missing.json").code, 1);
   EXPECT_EQ(plan("--config .").code, 1);
 }

@@ -158,7 +158,7 @@ analysis::Probe probe_training(const Trained& trained, const data::DatasetPtr& d
   const auto total = static_cast<Index>(samples.size());
   if (count == 0) {
     constexpr double most_bytes = 256e6;
-    const analysis::Probe one = probe(trained, data, {samples.front()}, "train");
+    const analysis::Probe one = probe(trained, data, {samples.front()}, "train", false);
     double bytes = 1;
     for (const analysis::ProbedLayer& layer : one.layers) bytes += 8 * static_cast<double>(layer.weights.size());
     count = std::clamp<Index>(static_cast<Index>(most_bytes / bytes), 8, 128);
@@ -166,14 +166,16 @@ analysis::Probe probe_training(const Trained& trained, const data::DatasetPtr& d
   count = std::min(count, total);
   std::vector<Index> chosen;
   for (Index i = 0; i < count; ++i) chosen.push_back(samples[static_cast<std::size_t>(i * total / count)]);
-  return probe(trained, data, chosen, "train");
+  return probe(trained, data, chosen, "train", false);
 }
 
 nn::KeptHeads kept_heads(const nn::Model& model, const Ranking& ranking, const std::vector<Index>& least, Index total) {
   nn::KeptHeads kept = nn::all_heads(model);
   const Index all = head_count(kept), fewest = std::accumulate(least.begin(), least.end(), Index{0});
-  if (total < fewest || total > all)
-    throw InvalidArgument(fmt::format("{} of {} heads cannot be kept: at least {} must stay", total, all, fewest));
+  if (total > all) throw InvalidArgument(fmt::format("{} heads cannot be kept: the model has {}", total, all));
+  if (total < fewest)
+    throw InvalidArgument(fmt::format("{} of {} heads cannot be kept: at least {} must stay", total, all, fewest),
+                          "every layer keeps at least one");
   Index count = all;
   for (const Head& head : ranking.order) {
     if (count == total) break;

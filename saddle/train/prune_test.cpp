@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include <filesystem>
+
 #include "saddle/base/error.hpp"
 #include "saddle/base/random.hpp"
 #include "saddle/nn/models/registry.hpp"
 #include "saddle/train/evaluate.hpp"
 #include "saddle/train/prune_curve.hpp"
+#include "saddle/train/run_folder.hpp"
 #include "saddle/train/setup.hpp"
 
 namespace saddle::train {
@@ -15,6 +18,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 constexpr const char* waves = SADDLE_SOURCE_DIR "/examples/data/waves";
 
@@ -120,8 +124,26 @@ TEST(PruneChoice, GoesDownTheOrderAndSparesLayers) {
   EXPECT_EQ(kept(4), (nn::KeptHeads{{3}, {0, 1, 2}}));
   EXPECT_EQ(kept(2), (nn::KeptHeads{{3}, {2}}));
   EXPECT_EQ(kept_heads(model, ranking, {2, 2}, 4), (nn::KeptHeads{{1, 3}, {1, 2}}));
-  EXPECT_THROW(kept(1), InvalidArgument);
-  EXPECT_THROW(kept(9), InvalidArgument);
+  EXPECT_THAT([&] { kept(1); }, ThrowsMessage<InvalidArgument>(HasSubstr("at least 2 must stay")));
+  EXPECT_THAT([&] { kept(9); }, ThrowsMessage<InvalidArgument>(HasSubstr("9 heads cannot be kept: the model has 8")));
+}
+
+// A smaller model may stand in a file alone: it keeps the settings of its run.
+TEST(PruneFile, SaysWhatItWasTrainedOn) {
+  const auto setup = made("softmax");
+  const Trained smaller = with_heads(setup.trained, {{1}, {0, 2}});
+  std::string folder = (std::filesystem::temp_directory_path() / "saddle-prune-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::filesystem::path file = std::filesystem::path(folder) / "small.safetensors";
+  write_trained(file, smaller, weights_of(*smaller.model), run::to_toml(setup.settings, false));
+  const auto told = settings_of_run(file);
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->data.name, waves);
+  EXPECT_TRUE(run::differences(setup.settings, *told).empty());
+  EXPECT_EQ(head_count(nn::all_heads(*read_trained(file).model)), 3);
+  write_trained(file, smaller, weights_of(*smaller.model));
+  EXPECT_FALSE(settings_of_run(file));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(PruneCurve, BeginsWithTheWholeModelAndEndsWithTheFewest) {

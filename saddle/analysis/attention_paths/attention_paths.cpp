@@ -120,6 +120,7 @@ const Analysis& analysis() {
     own.golden = {{"attention-paths", check}};
     own.on_model = on_model;
     own.on_tensors = on_tensors;
+    own.example = example;
     return own;
   }();
   return value;

@@ -142,6 +142,10 @@ SADDLE_API Result on_model(const ProbedModel& model, Options& options);
 // it.
 SADDLE_API Result on_tensors(const TensorFile& file, const std::string& name, Options& options);
 
+// Its own network on its own task, hidden Markov chains, whose heads go by the score, by magnitude and at random.
+// Options `seeds`, `width`, `networks` drawn for each seed, `tests` and `noise` perpendicular to the states.
+SADDLE_API Result example(Options& options);
+
 SADDLE_API const Analysis& analysis();
 
 }  // namespace saddle::analysis::attention_paths

@@ -29,7 +29,9 @@ void require_maps(const Probe& probe, const Maps& maps) {
 }
 
 Readout readout_of(const Probe& probe, const ModelOptions& options) {
-  return options.readout.value_or(probe.first_token ? Readout::first_token : Readout::average_pooling);
+  return options.readout.value_or(probe.first_token  ? Readout::first_token
+                                  : probe.last_token ? Readout::last_token
+                                                     : Readout::average_pooling);
 }
 
 // Every path of the model, seen by its readout, which does not see tokens that do not exist.
@@ -195,6 +197,7 @@ GroupedScores grouped_head_scores(const Probe& train, const ModelOptions& option
     part.labels = train.labels;
     part.lengths = train.lengths;
     part.first_token = train.first_token;
+    part.last_token = train.last_token;
     ModelOptions own = options;
     if (end < maps.size()) own.readout = Readout::average_pooling;  // the layers behind it look at all tokens
     ModelTheory theory = solve(part, group, nullptr, own);

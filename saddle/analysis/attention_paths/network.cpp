@@ -138,6 +138,20 @@ Vector network_output(const NetworkWeights& weights, const Array<double, 3>& x, 
   return output;
 }
 
+Vector network_output(const NetworkWeights& weights, const Array<double, 3>& xi) {
+  require_chain(weights);
+  const auto [P, N0, Pi] = xi.shape();
+  const Dense e = effective_weights(weights);
+  require(weights.v0.shape()[1] == N0 && e.rows() == Pi,
+          "the attended input has " + std::to_string(N0) + " features and " + std::to_string(Pi) +
+              " paths, the network " + std::to_string(weights.v0.shape()[1]) + " and " + std::to_string(e.rows()));
+  const Dense mixed = matrix(weights.v0).transpose() * e.transpose() / std::sqrt(static_cast<double>(e.cols()));
+  Vector output({P});
+  Eigen::Map<Eigen::VectorXd>(output.data(), P) =
+      DenseMap(xi.data(), P, N0 * Pi) * Eigen::Map<const Eigen::VectorXd>(mixed.data(), mixed.size());
+  return output;
+}
+
 NetworkWeights network_gradient(const NetworkWeights& weights, const Array<double, 3>& x,
                                 const std::vector<Attention>& attention, Readout readout, const Vector& cotangent) {
   require_input(weights, x, attention);

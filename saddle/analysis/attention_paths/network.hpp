@@ -14,6 +14,9 @@ struct NetworkWeights {
 // f [P] = a . z_L / sqrt(N_a), for x [P,N0,T] and the attention of every layer.
 SADDLE_API Vector network_output(const NetworkWeights& weights, const Array<double, 3>& x,
                                  const std::vector<Attention>& attention, Readout readout);
+// The same from the attended input xi [P,N0,Pi] of input variance 1: attention is fixed, so all that the weights do is
+// to weigh the paths.
+SADDLE_API Vector network_output(const NetworkWeights& weights, const Array<double, 3>& xi);
 // Gradients of sum_p cotangent[p] f[p] with respect to the weights.
 SADDLE_API NetworkWeights network_gradient(const NetworkWeights& weights, const Array<double, 3>& x,
                                            const std::vector<Attention>& attention, Readout readout,

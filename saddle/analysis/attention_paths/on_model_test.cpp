@@ -172,7 +172,11 @@ TEST(AttentionPathsOnModels, ReadsWhereTheModelReads) {
   EXPECT_NEAR(share({}), first, 1e-12);
   // The last token that exists.
   model.probes[0].lengths.assign(B, 4);
-  EXPECT_NEAR(share({.readout = Readout::last_token}), std::fabs(probe.tokens(0, 3, 0)) / std::sqrt(2.0 * X), 1e-12);
+  const double last = std::fabs(probe.tokens(0, 3, 0)) / std::sqrt(2.0 * X);
+  EXPECT_NEAR(share({.readout = Readout::last_token}), last, 1e-12);
+  model.probes[0].first_token = false;
+  model.probes[0].last_token = true;
+  EXPECT_NEAR(share({}), last, 1e-12);
 }
 
 TEST(AttentionPathsOnModels, ShowsKernelsAndPredictions) {

@@ -176,6 +176,22 @@ const std::vector<Published>& published() {
   return rows;
 }
 
+const std::vector<Applied>& applied() {
+  static const std::string bloomberg = "BloombergGPT paper, section on the shape of the model",
+                           table = "a public re-implementation, from the paper's appendix";
+  static const std::vector<Applied> rows{
+      {"BloombergGPT 50B", 70, 7680, false, bloomberg},
+      {"NeoBERT", 28, 768, false, "NeoBERT paper, paragraph on depth and width"},
+      {"GatorTron-large", 56, 3500, true, "a GatorTron read-me"},
+      {"small, 6 layers", 6, 192, false, table},
+      {"small, 12 layers", 12, 256, false, table},
+      {"small, 18 layers", 18, 384, false, table},
+      {"small, 24 layers", 24, 512, false, table},
+      {"small, 30 layers", 30, 768, false, table},
+  };
+  return rows;
+}
+
 const Analysis& analysis() {
   static const Analysis value = [] {
     Analysis own;

@@ -89,10 +89,20 @@ struct Published {
 };
 SADDLE_API const std::vector<Published>& published();
 
+// A shape that was chosen by the rule, or is reported with it, and where that stands.
+struct Applied {
+  std::string model;
+  Index depth, width;
+  bool about;  // the width is known roughly
+  std::string source;
+};
+SADDLE_API const std::vector<Applied>& applied();
+
 // Golden cases of the kinds fit, recommend and theory.
 SADDLE_API mechanisms::GoldenReport check(const TensorFile& golden, DType dtype);
 
-// As an analysis: of the shape that a file describes, and of a trained model. Option `band` as of standing().
+// As an analysis: of the shape that a file describes or, as tensors, tells by what a model did, and of a trained model.
+// Options `band` as of standing(), `multiple` as of recommend().
 SADDLE_API Result on_file(const std::string& file, Options& options);
 SADDLE_API Result on_model(const ProbedModel& model, Options& options);
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "saddle/base/error.hpp"
@@ -139,6 +140,35 @@ TEST(DepthWidth, LooksAtFilesAndModels) {
   EXPECT_THROW(on_model(model, options), InvalidArgument);
   model.probes[0].layers[0].heads = Array<double, 4>({1, 4, 2, 32});
   EXPECT_THAT(on_model(model, options).findings[0], HasSubstr("2 x 128 is too deep for its width"));
+}
+
+// Others who used the rule stand on or near its line, as their sources say.
+TEST(DepthWidth, ShapesOfOthers) {
+  ASSERT_EQ(applied().size(), 8u);
+  EXPECT_NEAR(transition_width({}, static_cast<double>(applied()[0].depth)), 7510, 1);
+  EXPECT_NEAR(transition_width({}, static_cast<double>(applied()[1].depth)), 730, 1);
+  EXPECT_NEAR(transition_width({}, static_cast<double>(applied()[2].depth)), 3453, 1);
+  for (const Applied& row : applied()) {
+    EXPECT_LT(std::fabs(standing({}, row.depth, row.width).log_width_gap), 0.17) << row.model;
+    EXPECT_FALSE(row.source.empty());
+  }
+}
+
+// What a model did tells its shape, also as a file.
+TEST(DepthWidth, TensorsAreWhatAModelDid) {
+  std::string place = (std::filesystem::temp_directory_path() / "saddle-depth-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(place.data()), nullptr);
+  const std::string file = place + "/did.safetensors";
+  TensorFile did;
+  did.tensors.emplace("tokens", Tensor(DType::f32, {3, 1, 2, 64}));
+  io::write_safetensors(file, did);
+  Options options;
+  const Result found = analyze_file(analysis(), file, options);
+  EXPECT_THAT(found.findings[0], HasSubstr("2 x 64 is too deep for its width"));
+  std::filesystem::remove_all(place);
+  // Other tensors are named.
+  Options again;
+  EXPECT_THROW(on_file(SADDLE_SOURCE_DIR "/tests/golden/depth-width/fit_gpt3.safetensors", again), DataError);
 }
 
 TEST(DepthWidth, CountsOfGpt2) {

@@ -1,6 +1,7 @@
 // The planner as an analysis of files and models.
 #include "saddle/analysis/depth_width/plan.hpp"
 #include "saddle/base/error.hpp"
+#include "saddle/io/safetensors.hpp"
 
 namespace saddle::analysis::depth_width {
 
@@ -22,14 +23,16 @@ Index width_of(const Probe& probe) {
                         "give tokens [L+1,B,N,X] or heads [L,B,H,N,E]");
 }
 
-// 0 where nothing shows them.
 Index heads_of(const ProbedLayer& layer) {
-  return !layer.heads.empty() ? layer.heads.shape()[1] : layer.weights.empty() ? 0 : layer.weights.shape()[1];
+  return !layer.heads.empty()    ? layer.heads.shape()[1]
+         : layer.weights.empty() ? PlanRequest::not_given
+                                 : layer.weights.shape()[1];
 }
 
 }  // namespace
 
 Result on_file(const std::string& file, Options& options) {
+  if (file.ends_with(".safetensors")) return on_model(probed_model(io::read_safetensors(file), file), options);
   PlanRequest request;
   request.config = file;
   return result_of(std::move(request), options);

@@ -43,7 +43,7 @@ void check_sizes(const PlanRequest& request) {
   const std::pair<const char*, Index> sizes[] = {
       {"--depth", request.depth}, {"--width", request.width}, {"--heads", request.heads}};
   for (const auto& [name, value] : sizes)
-    if (value < 0 || value > largest)
+    if (value != PlanRequest::not_given && (value < 1 || value > largest))
       throw InvalidArgument(fmt::format("{} must be a whole number from 1 to {}, found {}", name, largest, value));
   if (request.multiple < 1 || request.multiple > largest)
     throw InvalidArgument(fmt::format("--multiple must be at least 1, found {}", request.multiple));
@@ -70,7 +70,9 @@ Index width_at(double params, Index depth, Index multiple) {
 
 // The shape that was asked about. What is missing of it follows from the number of parameters, or else from the rule.
 std::optional<PlanRow> given_row(const PlanRequest& request, const Plan& plan) {
-  Index depth = plan.model ? plan.model->depth : request.depth, width = plan.model ? plan.model->width : request.width;
+  const auto given = [](Index value) { return value == PlanRequest::not_given ? Index{0} : value; };
+  Index depth = plan.model ? plan.model->depth : given(request.depth),
+        width = plan.model ? plan.model->width : given(request.width);
   if (depth == 0 && width == 0) return std::nullopt;
   const double d = static_cast<double>(width);
   if (width == 0)
@@ -92,14 +94,39 @@ double size_from(const PlanRequest& request, double tokens) {
   return flops > 0 ? params_of_compute(flops, tokens) : params;
 }
 
-std::vector<std::string> notes_on(const Plan& plan) {
+// What the weights of a model are, where they are not those that the rule counts.
+std::string note_on_weights(const ModelShape& model, double counted) {
+  const std::string rule = fmt::format("the rule counts 12 depth width^2 = {}", amount_text(counted));
+  if (!model.uncounted.empty())
+    return fmt::format("the file does not tell how many weights its layers have: {}; {}", model.uncounted, rule);
+  const double all = model.layer_params(), active = model.active_params();
+  if (!(std::fabs(all / counted - 1) > 0.01)) return "";
+  return fmt::format("the layers of this model have {} weights{}; {}", amount_text(all),
+                     active < all ? fmt::format(", of which a token meets {}", amount_text(active)) : "", rule);
+}
+
+std::vector<std::string> notes_on(const Plan& plan, Index multiple) {
   std::vector<std::string> notes;
   const auto depth = static_cast<double>(plan.recommended.depth);
-  if (plan.model && !plan.model->decoder_only)
+  if (plan.model && !plan.model->other_stack.empty())
+    notes.push_back(fmt::format("rule and theory are about a decoder alone or an encoder alone, which {} is not: {}",
+                                plan.model->model.empty() ? "this" : plan.model->model, plan.model->other_stack));
+  else if (plan.model && !plan.model->decoder_only)
     notes.emplace_back("the rule was fitted to decoder-only language models, which this model is not");
-  if (plan.model && std::fabs(plan.model->layer_params() / plan.given->standing.params - 1) > 0.01)
-    notes.push_back(fmt::format("the layers of this model have {} weights; the rule counts 12 depth width^2 = {}",
-                                amount_text(plan.model->layer_params()), amount_text(plan.given->standing.params)));
+  if (plan.model && plan.model->experts > 0)
+    notes.push_back(
+        fmt::format("the rule was fitted to models whose weights all meet every token, and this one chooses among {} "
+                    "experts",
+                    plan.model->experts));
+  if (plan.model)
+    if (const std::string note = note_on_weights(*plan.model, plan.given->standing.params); !note.empty())
+      notes.push_back(note);
+  if (const double least = params_of(1, static_cast<double>(multiple)); least > plan.params)
+    notes.push_back(
+        fmt::format("over the budget: the smallest shape, one layer of width {}, has {} parameters, and {} "
+                    "were asked for{}",
+                    multiple, amount_text(least), amount_text(plan.params),
+                    multiple > 1 ? "; a smaller --multiple makes narrower ones" : ""));
   if (plan.recommended.depth_continuous < 3) {
     notes.emplace_back("the rule says little about models this small: it was fitted above a million parameters");
   } else if (plan.params > Fitted::params_to || depth > Fitted::depth_to || plan.params < Fitted::params_from) {
@@ -137,9 +164,13 @@ Plan make_plan(const PlanRequest& request) {
   plan.tokens = read_amount("--tokens", request.tokens);
   plan.params = size_from(request, plan.tokens);
   if (!request.config.empty()) {
-    if (request.depth > 0 || request.width > 0)
+    if (request.depth != PlanRequest::not_given || request.width != PlanRequest::not_given)
       throw InvalidArgument("--config tells depth and width already", "leave out --depth and --width, or --config");
     const std::string file = config_file(request.config);
+    if (file.ends_with(".safetensors"))
+      throw InvalidArgument(fmt::format("{} holds tensors and no description of a model", file),
+                            "give the folder of its run or its config.json; saddle analyze depth_width takes tensors "
+                            "that tell what a model did");
     plan.model = parse_model_shape(text_of_file(file), file);
   }
   plan.given = given_row(request, plan);
@@ -166,10 +197,10 @@ Plan make_plan(const PlanRequest& request) {
 
   plan.theory_width = plan.given ? plan.given->width : best.width_rounded;
   const Index depth = plan.given ? plan.given->depth : best.depth;
-  Index heads = request.heads > 0 ? request.heads : plan.model ? plan.model->heads : 0;
+  Index heads = request.heads != PlanRequest::not_given ? request.heads : plan.model ? plan.model->heads : 0;
   if (heads == 0) heads = std::max<Index>(1, plan.theory_width / head_width);
   plan.theory = theory(depth, plan.theory_width, heads);
-  plan.notes = notes_on(plan);
+  plan.notes = notes_on(plan, request.multiple);
   return plan;
 }
 

@@ -2,6 +2,7 @@
 // it.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,12 +13,14 @@
 namespace saddle::analysis::depth_width {
 
 struct PlanRequest {
-  std::string params, flops, tokens;  // "50M", "1.3B", "2e20"; empty: not given
-  std::string config;                 // a file that describes a model, or the folder of a run
-  Index depth = 0, width = 0;         // 0: not given
-  Index heads = 0;                    // for the bounds of the theory; 0: of the config, or of width 64
-  Index multiple = 64;                // widths are multiples of it
-  double band = 1;                    // standard errors of the fit that count as balanced
+  static constexpr Index not_given = std::numeric_limits<Index>::min();
+
+  std::string params, flops, tokens;           // "50M", "1.3B", "2e20"; empty: not given
+  std::string config;                          // a file that describes a model, or the folder of a run
+  Index depth = not_given, width = not_given;  // 1 at least
+  Index heads = not_given;                     // for the bounds of the theory; else of the config, or of width 64
+  Index multiple = 64;                         // widths are multiples of it
+  double band = 1;                             // standard errors of the fit that count as balanced
 };
 
 // A shape with what the rule says about it.

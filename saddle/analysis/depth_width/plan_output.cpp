@@ -72,7 +72,9 @@ std::string to_json(const Plan& plan) {
              {"heads", plan.model->heads},
              {"vocabulary", plan.model->vocabulary},
              {"positions", plan.model->positions},
-             {"layer_params", plan.model->layer_params()}};
+             {"experts", plan.model->experts},
+             {"layer_params", number_or_null(plan.model->layer_params())},
+             {"active_params", number_or_null(plan.model->active_params())}};
   return Json{{"params", plan.params},
               {"tokens", plan.tokens > 0 ? Json(plan.tokens) : Json()},
               {"flops", plan.tokens > 0 ? Json(flops_of(plan.params, plan.tokens)) : Json()},

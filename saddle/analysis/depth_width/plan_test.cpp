@@ -13,7 +13,10 @@
 namespace saddle::analysis::depth_width {
 namespace {
 
+using testing::AllOf;
+using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 using testing::ThrowsMessage;
 
 PlanRequest for_params(const std::string& params) {
@@ -118,7 +121,7 @@ TEST(Plan, AModelIsPlannedByItsHeads) {
   request.width = 512;
   request.heads = 4;
   EXPECT_EQ(analysis().on_model(model, options).json, to_json(make_plan(request)));
-  request.heads = 0;
+  request.heads = PlanRequest::not_given;
   EXPECT_NE(analysis().on_model(model, options).json, to_json(make_plan(request)));
   for (ProbedLayer& layer : probe.layers) {
     layer.weights = Array<double, 4>({1, 4, 2, 2});
@@ -126,6 +129,61 @@ TEST(Plan, AModelIsPlannedByItsHeads) {
   }
   request.heads = 4;
   EXPECT_EQ(analysis().on_model(model, options).json, to_json(make_plan(request)));
+}
+
+TEST(Plan, NoLayersAndNoWidthAreRefused) {
+  for (const auto& [member, name] : {std::pair{&PlanRequest::depth, "--depth"},
+                                     {&PlanRequest::width, "--width"},
+                                     {&PlanRequest::heads, "--heads"}}) {
+    PlanRequest request = for_params("50M");
+    request.*member = 0;
+    EXPECT_THAT([&] { make_plan(request); },
+                ThrowsMessage<InvalidArgument>(AllOf(HasSubstr(name), HasSubstr("from 1 to"), HasSubstr("found 0"))));
+  }
+}
+
+TEST(Plan, ShapesOverTheBudgetAreNoted) {
+  const auto notes = [](const std::string& params, Index multiple) {
+    PlanRequest request = for_params(params);
+    request.multiple = multiple;
+    return make_plan(request).notes;
+  };
+  EXPECT_THAT(notes("5", 64), Contains(AllOf(HasSubstr("over the budget"), HasSubstr("49.2 k"), HasSubstr("and 5 were"),
+                                             HasSubstr("--multiple"))));
+  EXPECT_THAT(notes("5", 1), Contains(AllOf(HasSubstr("has 12 parameters"), Not(HasSubstr("--multiple")))));
+  EXPECT_THAT(notes("50k", 64), Not(Contains(HasSubstr("over the budget"))));
+}
+
+std::vector<std::string> notes_on(const std::string& config) {
+  std::string folder = (std::filesystem::temp_directory_path() / "saddle-plan-XXXXXX").string();
+  EXPECT_NE(::mkdtemp(folder.data()), nullptr);
+  std::ofstream(folder + "/config.json") << config;
+  PlanRequest request;
+  request.config = folder + "/config.json";
+  const Plan plan = make_plan(request);
+  std::filesystem::remove_all(folder);
+  EXPECT_NO_THROW(nlohmann::json::parse(to_json(plan)));
+  return plan.notes;
+}
+
+TEST(Plan, NotesSayWhatAModelIs) {
+  const std::vector<std::string> experts = notes_on(
+      R"({"model_type": "mixtral", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
+          "num_key_value_heads": 8, "intermediate_size": 14336, "num_local_experts": 8, "num_experts_per_tok": 2})");
+  EXPECT_THAT(experts, Contains(HasSubstr("46.4 G weights, of which a token meets 12.6 G")));
+  EXPECT_THAT(experts, Contains(HasSubstr("8 experts")));
+  EXPECT_THAT(notes_on(R"({"model_type": "t5", "num_layers": 6, "d_model": 512, "is_encoder_decoder": true})"),
+              Contains(AllOf(HasSubstr("a decoder alone or an encoder alone"), HasSubstr("that of the encoder"))));
+  EXPECT_THAT(notes_on(R"({"model_type": "xlnet", "n_layer": 12, "d_model": 768, "n_head": 12})"),
+              Contains(HasSubstr("which xlnet is not: it attends in two streams")));
+  EXPECT_THAT(notes_on(R"({"model_type": "gemma3_text", "num_hidden_layers": 34, "hidden_size": 2560})"),
+              Contains(HasSubstr("does not tell how many weights its layers have")));
+}
+
+TEST(Plan, TensorsAreNoDescription) {
+  PlanRequest request;
+  request.config = SADDLE_SOURCE_DIR "/tests/golden/depth-width/fit_gpt3.safetensors";
+  EXPECT_THAT([&] { make_plan(request); }, ThrowsMessage<InvalidArgument>(HasSubstr("holds tensors")));
 }
 
 TEST(Plan, AmountsAreReadable) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <Eigen/Dense>
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -34,6 +35,19 @@ double linear_cka(const Matrix& a, const Matrix& b) {
   return scale > 0 ? (x.transpose() * y).squaredNorm() / scale : 0;
 }
 
+// What hinders a comparison of the heads of a layer; empty where nothing does.
+std::string remark(const Measures& m, Index H) {
+  if (H < 2) return "has one head, which has none to be compared with";
+  const auto silent = static_cast<Index>(m.silent.size());
+  if (silent == 0) return "";
+  const std::string rest = H - silent == 0   ? "there is nothing to compare"
+                           : H - silent == 1 ? "the one that is left has none to be compared with"
+                                             : "the others are compared with each other";
+  if (silent == H) return fmt::format("has {} heads whose outputs are 0 at every token: {}", H, rest);
+  return fmt::format("has outputs that are 0 at every token in {} {}: {}", silent == 1 ? "head" : "heads",
+                     fmt::join(m.silent, ", "), rest);
+}
+
 Result on_model(const ProbedModel& model, Options& options) {
   options.check();
   Result result;
@@ -55,11 +69,10 @@ Result on_model(const ProbedModel& model, Options& options) {
         throw NotSupported(fmt::format("head_redundancy: layer {} does not show the outputs of its heads", layer), {},
                            "a file needs 'heads' [L,B,H,N,E]; attention weights alone do not tell what heads say");
       const Measures m = measure(own.heads, probe.lengths);
-      if (own.heads.shape()[1] < 2) {
-        result.findings.push_back(fmt::format("{}: layer {} ({}) has one head, which has none to be compared with.",
-                                              probe.split, layer, own.attention));
-        continue;
-      }
+      const Index H = own.heads.shape()[1];
+      if (const std::string found = remark(m, H); !found.empty())
+        result.findings.push_back(fmt::format("{}: layer {} ({}) {}.", probe.split, layer, own.attention, found));
+      if (H - static_cast<Index>(m.silent.size()) < 2) continue;
       curve.points.emplace_back(static_cast<double>(layer), m.relative);
       relative += m.relative;
       cka += m.cka;
@@ -75,7 +88,8 @@ Result on_model(const ProbedModel& model, Options& options) {
                         {"norm", m.norm},
                         {"relative", m.relative},
                         {"cosine", m.cosine},
-                        {"cka", m.cka}});
+                        {"cka", m.cka},
+                        {"silent", m.silent}});
       if (probe.split == "test")
         result.maps.push_back(
             {fmt::format("layer {}: distance of head and head by their size", layer), "head", "head", m.pairs, true});
@@ -111,21 +125,27 @@ Measures measure(const Array<double, 4>& heads, const std::vector<Index>& length
   if (count == 0) throw InvalidArgument("[head_redundancy] there is no token to look at");
   for (const Matrix& own : rows)
     if (!own.allFinite()) throw InvalidArgument("[head_redundancy] outputs of heads hold NaN or infinity");
-  for (const Matrix& own : rows) m.norm += own.rowwise().norm().mean() / static_cast<double>(H);
+  for (Index h = 0; h < H; ++h)
+    if (rows[static_cast<std::size_t>(h)].isZero(0)) m.silent.push_back(h);
+  const Index speaking = H - static_cast<Index>(m.silent.size());
+  const auto is_silent = [&](Index h) { return std::find(m.silent.begin(), m.silent.end(), h) != m.silent.end(); };
+  for (const Matrix& own : rows)
+    if (speaking > 0) m.norm += own.rowwise().norm().mean() / static_cast<double>(speaking);
   if (H < 2) return m;
   double squares = 0;
-  const double pairs = static_cast<double>(H * (H - 1)) / 2;
+  const double pairs = static_cast<double>(std::max<Index>(1, speaking * (speaking - 1) / 2));
   for (Index s = 0; s < H; ++s)
     for (Index t = s + 1; t < H; ++t) {
       const Eigen::VectorXd distances = (rows[s] - rows[t]).rowwise().norm();
       const double mean = distances.mean();
+      m.pairs(s, t) = m.pairs(t, s) = m.norm > 0 ? mean / m.norm : 0;
+      if (is_silent(s) || is_silent(t)) continue;
       m.distance += mean / pairs;
       squares += distances.squaredNorm() / static_cast<double>(count) / pairs;
       const Eigen::ArrayXd sizes = rows[s].rowwise().norm().array() * rows[t].rowwise().norm().array();
       const Eigen::ArrayXd products = (rows[s].array() * rows[t].array()).rowwise().sum();
       m.cosine += (sizes > 0).select(products / sizes, 0.0).mean() / pairs;
       m.cka += linear_cka(rows[s], rows[t]) / pairs;
-      m.pairs(s, t) = m.pairs(t, s) = m.norm > 0 ? mean / m.norm : 0;
     }
   m.deviation = std::sqrt(std::max(0.0, squares - m.distance * m.distance));
   m.relative = m.norm > 0 ? m.distance / m.norm : 0;

@@ -5,7 +5,8 @@
 
 namespace saddle::analysis::head_redundancy {
 
-// Of one layer, over samples, tokens that exist and pairs of heads.
+// Of one layer, over samples, tokens that exist and pairs of heads. Heads whose outputs are all 0 say nothing, so they
+// repeat nothing: they are named and, but for `pairs`, left out.
 struct Measures {
   double distance = 0, deviation = 0;  // |y_s - y_t|, mean and standard deviation
   double norm = 0;                     // mean |y_s|
@@ -13,6 +14,7 @@ struct Measures {
   double cosine = 0;                   // mean cosine of y_s and y_t
   double cka = 0;                      // mean linear CKA between the outputs of two heads over tokens
   Array<double, 2> pairs;              // [H,H], mean |y_s - y_t| by the norm
+  std::vector<Index> silent;           // heads whose outputs are 0 at every token
 };
 
 // heads [B,H,N,E], lengths [B]. Throws InvalidArgument when no token exists.

@@ -90,6 +90,42 @@ TEST(HeadRedundancy, OneHeadIsNotCalledRedundant) {
   EXPECT_NEAR(analysis().on_model(model, again).figures.at(0).second, std::sqrt(2.0), 1e-12);
 }
 
+// Heads that are 0 everywhere say nothing: that is no repetition.
+TEST(HeadRedundancy, SilentHeadsAreCalledSilent) {
+  ProbedModel model;
+  Probe& probe = model.probes.emplace_back();
+  probe.split = "test";
+  probe.lengths = {4};
+  probe.layers.push_back({"softmax", Array<double, 4>({1, 3, 4, 2}), {}, {}});
+  const auto looked_at = [&] {
+    Options options;
+    return analysis().on_model(model, options);
+  };
+  const Result silent = looked_at();
+  ASSERT_EQ(silent.findings.size(), 1u);
+  EXPECT_NE(silent.findings[0].find("3 heads whose outputs are 0 at every token"), std::string::npos);
+  EXPECT_EQ(silent.findings[0].find("repeat"), std::string::npos);
+  EXPECT_TRUE(silent.figures.empty());
+  EXPECT_TRUE(silent.charts.empty());
+  // Among others they are named, and do not count.
+  Array<double, 4> heads = orthogonal(1, 4, 4, 5.0);
+  for (const Index h : {1, 3})
+    for (Index n = 0; n < 4; ++n) heads(0, h, n, h) = 0;
+  const Measures m = measure(heads, {4});
+  EXPECT_EQ(m.silent, (std::vector<Index>{1, 3}));
+  EXPECT_NEAR(m.norm, 5, 1e-12);
+  EXPECT_NEAR(m.relative, std::sqrt(2.0), 1e-12);
+  EXPECT_NEAR(m.pairs(0, 1), 1, 1e-12);
+  EXPECT_EQ(m.pairs(1, 3), 0);
+  probe.layers[0].heads = heads;
+  const Result both = looked_at();
+  ASSERT_EQ(both.findings.size(), 2u);
+  EXPECT_NE(both.findings[0].find("in heads 1, 3: the others are compared"), std::string::npos);
+  EXPECT_NE(both.findings[1].find("say different things"), std::string::npos);
+  for (Index n = 0; n < 4; ++n) probe.layers[0].heads(0, 2, n, 2) = 0;
+  EXPECT_NE(looked_at().findings.at(0).find("the one that is left"), std::string::npos);
+}
+
 // Models beside each other: the share of the first one's distance is what an attention changes.
 TEST(HeadRedundancy, ShowsWhatAnAttentionChanges) {
   const auto result_of = [](double overlap) {

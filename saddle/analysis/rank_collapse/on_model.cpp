@@ -83,7 +83,7 @@ Course course_of(const Probe& probe, double rank_rtol) {
     throw NotSupported("rank_collapse: this model shows neither its tokens between blocks nor its attention weights",
                        {}, "models that do: all with the usual encoder, such as time_series or vision_transformer");
   std::vector<Trace> traces;
-  std::vector<std::vector<double>> pure;
+  std::vector<std::vector<Measures>> pure;
   for (std::size_t b = 0; b < probe.lengths.size(); ++b) {
     const auto sample = static_cast<Index>(b);
     const Index length = probe.lengths[b];
@@ -102,7 +102,7 @@ Course course_of(const Probe& probe, double rank_rtol) {
     traces.push_back(observe(std::move(course), mask, smallest_weights(attention, mask), rank_rtol));
   }
   if (!tokens) pure.clear();
-  return mean_course(probe.split, traces, pure);
+  return mean_course(probe.split, traces, true, pure);
 }
 
 }  // namespace

@@ -67,18 +67,9 @@ Result on_stack(const TensorFile& file, const std::string& path, Options& option
     }
     traces.push_back(trace(stack, own, without_padding(whole, exists), rank_rtol));
   }
-  Result result = report(path, {mean_course("stack", traces)});
-  Chart chart{"Oscillation and its bound", "block", "largest range of a feature", {}, true};
-  if (!traces.front().bound.empty()) {
-    Curve seen{"measured, first sample", {}}, bound{"bound", {}, true};
-    for (std::size_t t = 0; t < traces.front().bound.size(); ++t) {
-      seen.points.emplace_back(static_cast<double>(t), traces.front().measures[t].oscillation);
-      bound.points.emplace_back(static_cast<double>(t), traces.front().bound[t]);
-    }
-    chart.curves = {std::move(seen), std::move(bound)};
-    result.charts.push_back(std::move(chart));
-  }
-  return result;
+  const bool identity =
+      std::none_of(traces.begin(), traces.end(), [](const Trace& each) { return each.bound.empty(); });
+  return report(path, {mean_course("stack", traces, identity)});
 }
 
 // A mask alone: tokens that all differ, every query looking at all it may see alike.
@@ -103,7 +94,7 @@ Result on_mask(const TensorFile& file, const std::string& path, Options& options
   std::vector<Matrix> tokens{std::move(x)};
   for (Index t = 0; t < layers; ++t) tokens.push_back(product(attention, tokens.back()));
   const Trace seen = observe(std::move(tokens), mask, std::vector<double>(static_cast<std::size_t>(layers), least));
-  Result result = report(path, {mean_course("uniform attention", {seen})});
+  Result result = report(path, {mean_course("uniform attention", {seen}, true)});
   result.findings.emplace_back(
       "A mask alone is given: tokens all differ at the start, and each looks alike at all that it may see.");
   Map map{"Mask: token (row) sees token (column)", "token", "token", Matrix({N, N}), true};

@@ -12,6 +12,7 @@ namespace saddle::analysis::rank_collapse {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using Json = nlohmann::json;
 
 Tensor gaussian(const Shape& shape, const char* name, double size = 1) {
@@ -63,6 +64,67 @@ TEST(RankCollapseFiles, AStackIsTheRecursionOfTheTheory) {
   EXPECT_EQ(result.charts.back().title, "Oscillation and its bound");
   // A norm: the theorem is silent, and so is the page.
   EXPECT_EQ(of(file, {{"norm", "unit"}}).charts.size(), 3u);
+}
+
+const Curve* curve_named(const Chart& chart, const std::string& end) {
+  for (const Curve& curve : chart.curves)
+    if (curve.name.ends_with(end)) return &curve;
+  return nullptr;
+}
+
+// No line that the theorem is said to guarantee may lie below what it is about.
+void expect_bound_holds(const Result& result, const std::string& measured) {
+  int bounds = 0;
+  for (const Chart& chart : result.charts) {
+    const Curve* bound = curve_named(chart, "theorem");
+    if (bound == nullptr) continue;
+    ++bounds;
+    const Curve* seen = curve_named(chart, measured);
+    ASSERT_NE(seen, nullptr) << chart.title;
+    ASSERT_GT(bound->points.size(), 1u);
+    for (std::size_t t = 0; t < std::min(seen->points.size(), bound->points.size()); ++t)
+      EXPECT_LE(seen->points[t].second, bound->points[t].second * (1 + 1e-12)) << chart.title << " " << t;
+  }
+  EXPECT_EQ(bounds, 1);
+}
+
+// Two tokens of which the second takes a tenth of the first: mu and oscillation fall by 0.9, mu/|X| more slowly.
+TEST(RankCollapseFiles, TheBoundIsDrawnBesideWhatItBounds) {
+  TensorFile file;
+  Tensor weights(DType::f64, {20, 1, 1, 2, 2});
+  for (Index l = 0; l < 20; ++l) {
+    weights.set(l * 4, 1);
+    weights.set(l * 4 + 2, 0.1);
+    weights.set(l * 4 + 3, 0.9);
+  }
+  file.tensors.emplace("weights", weights);
+  const Result result = of(file);
+  const Json split = Json::parse(result.json)["splits"][0];
+  EXPECT_GT(split["layers"][1]["mu_relative"].get<double>(), 0.9 * split["layers"][0]["mu_relative"].get<double>());
+  EXPECT_NEAR(split["oscillation_bound"][7].get<double>(), std::pow(0.9, 7), 1e-12);
+  expect_bound_holds(result, "test");
+  EXPECT_THAT(result.about, HasSubstr("beside the oscillation"));
+  EXPECT_THAT(result.findings[1], HasSubstr("at most 0.9 for the oscillation of attention alone"));
+}
+
+// With radius r the theorem promises nothing before r layers have passed.
+TEST(RankCollapseFiles, TheBoundHasTheStepsOfTheRadius) {
+  TensorFile file = stack_file();
+  const Result result = of(file, {{"layers", "9"}, {"mask", "uni_sliding"}, {"window", "2"}});
+  const Json split = Json::parse(result.json)["splits"][0];
+  ASSERT_EQ(split["radius"], 2);
+  const Json& bound = split["oscillation_bound"];
+  EXPECT_EQ(bound[1], bound[0]);
+  EXPECT_LT(bound[2], bound[1]);
+  EXPECT_EQ(bound[3], bound[2]);
+  expect_bound_holds(result, "stack");
+  // Value matrices leave a factor open: no line, and the sentence says under which condition.
+  Tensor values = file.tensors.at("w_v");
+  values.set(0, 2);
+  file.tensors.at("w_v") = values;
+  const Result other = of(file, {{"layers", "9"}, {"mask", "causal"}});
+  EXPECT_EQ(other.charts.size(), 3u);
+  EXPECT_THAT(other.findings[1], HasSubstr("for mu of attention alone, as long as products of its value matrices"));
 }
 
 TEST(RankCollapseFiles, AMaskAloneIsAGraph) {
@@ -132,6 +194,26 @@ TEST(RankCollapseFiles, SayWhatIsMissing) {
   EXPECT_THROW(of(stack_file(), {{"norm", "batch"}}), InvalidArgument);
   EXPECT_THROW(of(stack_file(), {{"mask", "round"}}), InvalidArgument);
   EXPECT_THROW(of(stack_file(), {{"depth", "3"}}), InvalidArgument);
+}
+
+// What is said about the two tokens is what became of them.
+TEST(RankCollapseExample, TheFindingFollowsTheResult) {
+  const auto finding = [](const char* beta) {
+    Options options(std::map<std::string, std::string>{{"tokens", "8"}, {"beta", beta}});
+    const Result result = example(options);
+    const double rank = Json::parse(result.json)["counterexample"]["effective_rank"];
+    return std::pair{rank, result.findings.at(0)};
+  };
+  const auto [kept, stays] = finding("1");
+  EXPECT_GT(kept, 1.1);
+  EXPECT_THAT(stays, HasSubstr("the rank stays 2"));
+  const auto [lost, leaves] = finding("0.001");
+  EXPECT_LT(lost, 1.05);
+  EXPECT_THAT(leaves, Not(HasSubstr("the rank stays 2")));
+  EXPECT_THAT(leaves, HasSubstr("does not go there"));
+  const auto [line, opposite] = finding("12");
+  EXPECT_LT(line, 1.01);
+  EXPECT_THAT(opposite, HasSubstr("the rank is 1"));
 }
 
 TEST(RankCollapseExample, ShowsTheCounterexampleAndMasks) {

@@ -12,6 +12,7 @@ namespace saddle::analysis::rank_collapse {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string folder = SADDLE_SOURCE_DIR "/tests/golden/rank-collapse/";
 const std::string cases[] = {"blocks_not_connected_n9", "causal_identity_n8",    "causal_unit_orthogonal_n9",
@@ -228,7 +229,7 @@ TEST(RankCollapse, LooksIntoModels) {
   const Result result = on_model(model, options);
   EXPECT_EQ(result.tables[0].rows.size(), 1u);  // of splits
   EXPECT_EQ(result.tables[1].rows.size(), 3u);  // of blocks
-  EXPECT_EQ(result.charts.size(), 3u);
+  EXPECT_EQ(result.charts.size(), 4u);          // the last with the bound
   EXPECT_THAT(result.findings[0], HasSubstr("1 of 4 tokens reaches all others (centres)"));
   EXPECT_THAT(result.findings[0], HasSubstr("radius 1"));
   const auto& curve = result.charts[0].curves[0].points;
@@ -249,6 +250,13 @@ TEST(RankCollapse, LooksIntoModels) {
   const auto& alone = result.charts[0].curves.at(1);
   EXPECT_TRUE(alone.dashed);
   for (std::size_t t = 0; t < 3; ++t) EXPECT_NEAR(alone.points[t].second, curve[t].second, 1e-12) << t;
+  // The bound is about the oscillation, of attention alone.
+  const Chart& oscillation = result.charts[3];
+  ASSERT_EQ(oscillation.curves.size(), 3u);
+  EXPECT_EQ(oscillation.curves[2].name, "test, theorem");
+  for (std::size_t t = 0; t < 3; ++t)
+    EXPECT_LE(oscillation.curves[1].points[t].second, oscillation.curves[2].points[t].second * (1 + 1e-12)) << t;
+  for (const Curve& each : result.charts[0].curves) EXPECT_THAT(each.name, Not(HasSubstr("theorem")));
   // Neither tokens nor weights leave nothing.
   for (ProbedLayer& layer : bare.probes[0].layers) layer.tokens = {};
   bare.probes[0].tokens = {};

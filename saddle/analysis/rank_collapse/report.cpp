@@ -19,6 +19,13 @@ constexpr double Measures::*fields[] = {&Measures::mu,           &Measures::mu_r
 
 Index centres_of(const Graph& graph) { return std::count(graph.centre.begin(), graph.centre.end(), true); }
 
+// One measure for t = 0..layers.
+std::vector<double> values_of(const std::vector<Measures>& measures, double Measures::*field) {
+  std::vector<double> values;
+  for (const Measures& m : measures) values.push_back(m.*field);
+  return values;
+}
+
 Json json_of(const Course& course) {
   Json layers = Json::array();
   for (std::size_t t = 0; t < course.measures.size(); ++t) {
@@ -36,7 +43,9 @@ Json json_of(const Course& course) {
   }
   return {{"split", course.name},
           {"layers", layers},
-          {"pure_attention", course.pure},
+          {"pure_attention", values_of(course.pure, &Measures::mu_relative)},
+          {"pure_oscillation", values_of(course.pure, &Measures::oscillation)},
+          {"oscillation_bound", course.bound},
           {"measured_rate", course.measured},
           {"guaranteed_rate", course.guaranteed},
           {"radius", course.graph.radius},
@@ -57,41 +66,93 @@ std::vector<std::string> row_of(const std::string& name, std::size_t t, const Me
           fmt::format("{:.3f}", m.cos_abs_mean)};
 }
 
+// The rate of a measure, as text; nothing where nothing falls or there is one value only.
+std::string rate_or_nothing(const std::vector<Measures>& measures, double Measures::*field) {
+  const double rate = measured_rate(values_of(measures, field));
+  return std::isnan(rate) ? "" : fmt::format("{:.4g}", rate);
+}
+
+// What the theorem is about: attention alone, which is the course itself if nothing else is in it.
+const std::vector<Measures>& attention_alone(const Course& course) {
+  return course.pure.empty() ? course.measures : course.pure;
+}
+
 std::string rate_text(const Course& course) {
-  const std::string promise = course.guaranteed < 1
-                                  ? fmt::format("the theorem promises {:.6g} for attention alone", course.guaranteed)
-                                  : std::string("the theorem promises nothing here");
-  std::string text =
-      fmt::format("{}: mu/|X| changes by a factor of {:.3g} per block; {}", course.name, course.measured, promise);
-  if (course.pure.size() > 1)
-    text += fmt::format(", and attention alone with these weights would make it {:.3g}", measured_rate(course.pure));
-  return text + ".";
+  std::string text = fmt::format("{}: mu/|X| changes by a factor of {:.3g} per block", course.name, course.measured);
+  if (const std::string alone = rate_or_nothing(course.pure, &Measures::mu_relative); !alone.empty())
+    text += fmt::format(", attention alone with these weights would make it {}", alone);
+  if (course.guaranteed >= 1) return text + "; the theorem promises nothing here.";
+  return text +
+         fmt::format("; in the long run the theorem promises a factor of at most {:.6g} for {} of attention alone{}.",
+                     course.guaranteed, course.bound.empty() ? "mu" : "the oscillation",
+                     course.bound.empty() ? ", as long as products of its value matrices stay bounded" : "");
+}
+
+// (1 - k eps^r)^floor(t/r) of the theorem, times the oscillation at the start.
+std::vector<double> bound_of(const Trace& trace) {
+  const Index r = std::max<Index>(1, trace.graph.radius);
+  std::vector<double> bound;
+  for (std::size_t t = 0; t < trace.measures.size(); ++t)
+    bound.push_back(trace.measures.front().oscillation *
+                    std::pow(trace.guaranteed, static_cast<double>(static_cast<Index>(t) / r * r)));
+  return bound;
+}
+
+void add(std::vector<double>& sum, const std::vector<double>& values, double share) {
+  sum.resize(values.size());
+  for (std::size_t t = 0; t < values.size(); ++t) sum[t] += share * values[t];
+}
+
+// A single token has no cosine with another: it is like itself.
+void add(std::vector<Measures>& sum, const std::vector<Measures>& measures, double share) {
+  sum.resize(measures.size());
+  for (std::size_t t = 0; t < measures.size(); ++t)
+    for (double Measures::*field : fields) {
+      const double value = measures[t].*field;
+      sum[t].*field += share * (std::isnan(value) ? 1 : value);
+    }
+}
+
+Curve curve_of(const std::string& name, const std::vector<double>& values, bool dashed) {
+  Curve curve{name, {}, dashed};
+  for (std::size_t t = 0; t < values.size(); ++t) curve.points.emplace_back(static_cast<double>(t), values[t]);
+  // From rounding on, a falling line says nothing.
+  if (dashed) std::erase_if(curve.points, [](const auto& point) { return point.second < 1e-13; });
+  return curve;
+}
+
+// The theorem bounds the range of a feature, not mu/|X|: its line stands beside what it is about.
+Chart oscillation_chart(const std::vector<Course>& courses) {
+  Chart chart{"Oscillation and its bound", "block", "largest range of a feature", {}, true};
+  for (const Course& course : courses)
+    chart.curves.push_back(curve_of(course.name, values_of(course.measures, &Measures::oscillation), false));
+  const Course& last = courses.back();
+  if (!last.pure.empty())
+    chart.curves.push_back(
+        curve_of(last.name + ", attention alone", values_of(last.pure, &Measures::oscillation), true));
+  chart.curves.push_back(curve_of(last.name + ", theorem", last.bound, true));
+  std::erase_if(chart.curves, [](const Curve& curve) { return curve.points.empty(); });
+  return chart;
 }
 
 }  // namespace
 
-Course mean_course(const std::string& name, const std::vector<Trace>& traces,
-                   const std::vector<std::vector<double>>& pure) {
+Course mean_course(const std::string& name, const std::vector<Trace>& traces, bool identity,
+                   const std::vector<std::vector<Measures>>& pure) {
   if (traces.empty()) throw InvalidArgument("rank_collapse: there are no samples to look at");
   Course course;
   course.name = name;
   course.graph = traces.front().graph;
-  course.measures.resize(traces.front().measures.size());
   course.guaranteed = course.measured = 0;
   const double share = 1 / static_cast<double>(traces.size());
   for (const Trace& trace : traces) {
-    for (std::size_t t = 0; t < course.measures.size(); ++t)
-      for (double Measures::*field : fields) {
-        const double value = trace.measures[t].*field;
-        course.measures[t].*field += share * (std::isnan(value) ? 1 : value);
-      }
+    add(course.measures, trace.measures, share);
     course.measured += share * (std::isnan(trace.measured) ? 1 : trace.measured);
-    course.guaranteed += share * trace.guaranteed;
+    course.guaranteed = std::max(course.guaranteed, trace.guaranteed);
   }
-  for (const auto& own : pure) {
-    course.pure.resize(own.size());
-    for (std::size_t t = 0; t < own.size(); ++t) course.pure[t] += own[t] / static_cast<double>(pure.size());
-  }
+  for (const auto& own : pure) add(course.pure, own, 1 / static_cast<double>(pure.size()));
+  if (identity && course.guaranteed < 1)
+    for (const Trace& trace : traces) add(course.bound, bound_of(trace), share);
   return course;
 }
 
@@ -103,12 +164,10 @@ Matrix product(const Matrix& a, const Matrix& x) {
   return y;
 }
 
-std::vector<double> pure_attention(const Matrix& x, const std::vector<Matrix>& attention) {
+std::vector<Measures> pure_attention(const Matrix& x, const std::vector<Matrix>& attention) {
   std::vector<Matrix> tokens{x};
   for (const Matrix& a : attention) tokens.push_back(product(a, tokens.back()));
-  std::vector<double> spread;
-  for (const Measures& m : measure(tokens)) spread.push_back(m.mu_relative);
-  return spread;
+  return measure(tokens);
 }
 
 std::string graph_text(const Graph& graph) {
@@ -124,16 +183,17 @@ Result report(const std::string& name, const std::vector<Course>& courses) {
   Result result;
   result.about =
       "How far the tokens of a sample lie from their mean, and how many directions they span, from the embedding (0) "
-      "to the last block; dashed is what attention alone would do with the same weights, and what the theorem "
-      "guarantees for it. Tokens that keep apart hold mu/|X| well above 0.1 and a mean |cosine| below about 0.5; a "
-      "falling line and a cosine near 1 mean that later blocks see tokens that hardly differ.";
+      "to the last block; dashed is what attention alone would do with the same weights. Where a theorem bounds that, "
+      "its line stands beside the oscillation, the largest range of a feature over tokens: it says nothing about "
+      "mu/|X|. Tokens that keep apart hold mu/|X| well above 0.1 and a mean |cosine| below about 0.5; a falling line "
+      "and a cosine near 1 mean that later blocks see tokens that hardly differ.";
   Table table{"Blocks",
               {"split", "after block", "mu", "mu/|X|", "effective rank", "stable rank", "rank",
                "smallest singular value", "mean |cosine|"},
               {}};
   Table masks{"Mask as a graph, and rates per block",
               {"split", "tokens", "centres", "radius", "quasi-strongly connected", "strongly connected", "self-loops",
-               "measured", "attention alone", "theorem"},
+               "mu/|X|", "mu/|X|, attention alone", "oscillation, attention alone", "oscillation, theorem"},
               {}};
   Chart spread{"Distance of tokens from their mean", "block", "mu / |X|", {}, true};
   Chart ranks{"Effective rank of the tokens", "block", "effective rank", {}, false};
@@ -157,7 +217,10 @@ Result report(const std::string& name, const std::vector<Course>& courses) {
     masks.rows.push_back({course.name, std::to_string(graph.centre.size()), std::to_string(centres_of(graph)),
                           graph.radius < 0 ? "none" : std::to_string(graph.radius), yes(graph.quasi_strongly_connected),
                           yes(graph.strongly_connected), yes(graph.self_loops), fmt::format("{:.4g}", course.measured),
-                          course.pure.size() > 1 ? fmt::format("{:.4g}", measured_rate(course.pure)) : "",
+                          rate_or_nothing(course.pure, &Measures::mu_relative),
+                          course.pure.empty() && course.bound.empty()
+                              ? ""
+                              : rate_or_nothing(attention_alone(course), &Measures::oscillation),
                           course.guaranteed < 1 ? fmt::format("{:.8g}", course.guaranteed) : "nothing"});
     splits.push_back(json_of(course));
     if (&course == &courses.front())
@@ -168,17 +231,11 @@ Result report(const std::string& name, const std::vector<Course>& courses) {
   }
   // Of the last one: more dashed lines would hide each other.
   const Course& last = courses.back();
-  Curve alone{last.name + ", attention alone", {}, true}, bound{last.name + ", theorem", {}, true};
-  for (std::size_t t = 0; t < last.pure.size(); ++t) alone.points.emplace_back(static_cast<double>(t), last.pure[t]);
-  for (std::size_t t = 0; t < last.measures.size(); ++t)
-    bound.points.emplace_back(static_cast<double>(t),
-                              last.measures.front().mu_relative * std::pow(last.guaranteed, static_cast<double>(t)));
-  // From rounding on, a falling line says nothing.
-  std::erase_if(alone.points, [](const auto& point) { return point.second < 1e-13; });
+  Curve alone = curve_of(last.name + ", attention alone", values_of(last.pure, &Measures::mu_relative), true);
   if (!alone.points.empty()) spread.curves.push_back(std::move(alone));
-  if (last.guaranteed < 1) spread.curves.push_back(std::move(bound));
   result.tables = {std::move(masks), std::move(table)};
   result.charts = {std::move(spread), std::move(ranks), std::move(cosines)};
+  if (!last.bound.empty()) result.charts.push_back(oscillation_chart(courses));
   result.json = Json{{"model", name}, {"splits", splits}}.dump();
   return result;
 }
