@@ -148,6 +148,7 @@ Result result_of(const Answer& answer, const std::string& truth) {
   Result result;
   result.about = about;
   result.findings = findings(answer);
+  result.findings.push_back(settings_text(answer));
   result.figures = {{"edges", edge_count(answer.discovery.graph)}};
   result.networks.push_back(to_network(answer, "Graph", "graph.dot"));
   result.tables.push_back(edge_table(answer, "Edges"));
@@ -161,9 +162,13 @@ Result result_of(const Answer& answer, const std::string& truth) {
   return result;
 }
 
+// Of the tokens that the attention looks at; a last block may make them narrower.
 double width_of(const Chosen& chosen) {
   const ProbedLayer& layer = *chosen.layer;
-  if (!layer.tokens.empty()) return static_cast<double>(layer.tokens.shape()[2]);
+  const auto& before =
+      chosen.at == 0 ? chosen.probe->tokens : chosen.probe->layers[static_cast<std::size_t>(chosen.at - 1)].tokens;
+  for (const auto* tokens : {&before, &layer.tokens})
+    if (!tokens->empty()) return static_cast<double>(tokens->shape()[2]);
   if (!layer.heads.empty()) return static_cast<double>(layer.heads.shape()[1] * layer.heads.shape()[3]);
   throw InvalidArgument("Fisher's z needs the number of samples behind the correlations",
                         "set samples; for attention it is the width of the model, for example 768");
@@ -215,7 +220,7 @@ Result on_model(const ProbedModel& model, analysis::Options& options) {
       throw InvalidArgument(fmt::format("option 'max_calls' must be at least 1, found {}", own.max_calls));
   }
   const Chosen chosen = choose(model, options, explaining);
-  if (!(request.samples > 0)) request.samples = width_of(chosen);
+  if (request.samples == 0) request.samples = width_of(chosen);
   if (explaining) return explain_model(model, std::move(request), own, chosen);
 
   const Index b = chosen.samples.front();
@@ -225,11 +230,13 @@ Result on_model(const ProbedModel& model, analysis::Options& options) {
                        {"layer", chosen.at},         {"attention", chosen.layer->attention},
                        {"sample", chosen.number(b)}, {"heads", Json::array()}};
   double edges = 0;
+  std::string settings;
   for (const Index h : chosen.heads) {
     request.file = fmt::format("layer {}, head {}", chosen.at, h);
     const Answer answer = discover(attention_input(chosen.attention(b, h), chosen.names(b), request), request);
     for (const std::string& sentence : findings(answer))
       result.findings.push_back(fmt::format("head {}: {}", h, sentence));
+    settings = settings_text(answer);
     const std::string dot = fmt::format("layer{}_head{}.dot", chosen.at, h);
     result.networks.push_back(to_network(answer, fmt::format("Graph of {}", request.file), dot));
     result.tables.push_back(edge_table(answer, fmt::format("Edges of {}", request.file)));
@@ -237,6 +244,7 @@ Result on_model(const ProbedModel& model, analysis::Options& options) {
     document["heads"].push_back(Json::parse(answer.json));
     edges += edge_count(answer.discovery.graph) / static_cast<double>(chosen.heads.size());
   }
+  result.findings.push_back(settings);  // the same for all heads
   result.figures = {{"edges of a head", edges}};
   result.json = document.dump();
   return result;

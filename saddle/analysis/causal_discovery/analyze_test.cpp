@@ -31,6 +31,7 @@ TEST(Analyze, File) {
   EXPECT_EQ(result.files.at(0).first, "graph.dot");
   EXPECT_THAT(result.findings.at(0), HasSubstr("of 10 pairs are adjacent"));
   EXPECT_THAT(result.findings.at(1), HasSubstr("6 may depend on"));
+  EXPECT_EQ(result.findings.back(), "algorithm: icd, test: fisher_z, alpha: 0.01, n: 768");
   EXPECT_THAT([] { on_file({{"alpah", "0.1"}}); }, ThrowsMessage<InvalidArgument>(HasSubstr("alpah")));
   EXPECT_THROW(on_file({{"algorithm", "ges"}}), InvalidArgument);
   EXPECT_THROW(on_file({{"alpha", "small"}}), InvalidArgument);
@@ -61,6 +62,8 @@ TEST(Analyze, Model) {
   EXPECT_EQ(json["heads"][0]["nodes"].size(), 4U);  // the first sample has four tokens
   EXPECT_EQ(json["heads"][0]["samples"], 64);       // the width of the model
   EXPECT_EQ(json["sample"], 17);
+  EXPECT_EQ(std::count(all.findings.begin(), all.findings.end(), "algorithm: icd, test: fisher_z, alpha: 0.01, n: 64"),
+            1);  // once for all heads
   analysis::Options one(Texts{{"sample", "1"}, {"head", "1"}, {"layer", "0"}, {"samples", "768"}});
   const auto chosen = nlohmann::json::parse(analysis().on_model(model(), one).json);
   EXPECT_EQ(chosen["heads"].size(), 1U);
@@ -110,6 +113,7 @@ TEST(Analyze, TrueGraph) {
   EXPECT_EQ(json["truth"]["arrow_recall"], 1);
   EXPECT_EQ(result.figures.at(0), (std::pair<std::string, double>{"precision of the skeleton", 1}));
   EXPECT_THAT(result.findings.back(), HasSubstr("left out: 1"));
+  EXPECT_THAT(result.findings, testing::Contains("algorithm: pc, test: fisher_z, alpha: 0.01, n: 400"));
 }
 
 TEST(Analyze, RefusesWhatTheModelDoesNotHave) {
@@ -123,6 +127,8 @@ TEST(Analyze, RefusesWhatTheModelDoesNotHave) {
   refused({{"sample", "2"}});
   refused({{"sample", "-1"}});
   refused({{"test", "chi_square"}});
+  refused({{"samples", "-4"}});
+  refused({{"samples", "3"}});
   ProbedModel pooled = model();
   pooled.probes[0].layers[1].weights = Array<double, 4>({2, 2, 5, 3});
   analysis::Options options;

@@ -11,6 +11,9 @@ namespace saddle::analysis::causal_discovery {
 
 namespace {
 
+// Two variables have a count for each pair of their categories; 4096 of each take 64 MB.
+constexpr std::int32_t most_of_a_variable = 1 << 12;
+
 // By Stirling's series after shifting the argument up; std::lgamma writes a global sign and is not for threads.
 double log_gamma(double x) {
   double shift = 0;
@@ -56,9 +59,9 @@ ChiSquare::ChiSquare(std::vector<std::vector<std::int32_t>> columns) : columns_(
       throw InvalidArgument(
           fmt::format("variable {} has {} observations, variable 0 has {}", v, columns_[v].size(), columns_[0].size()));
     const auto [least, largest] = std::minmax_element(columns_[v].begin(), columns_[v].end());
-    if (*least < 0 || *largest >= 1 << 16)
+    if (*least < 0 || *largest >= most_of_a_variable)
       throw InvalidArgument(fmt::format("variable {} has category {}, expected 0 to {}", v,
-                                        *least < 0 ? *least : *largest, (1 << 16) - 1));
+                                        *least < 0 ? *least : *largest, most_of_a_variable - 1));
     categories_.push_back(*largest + 1);
   }
 }

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <bit>
+
 #include "saddle/base/error.hpp"
 
 namespace saddle::analysis::causal_discovery {
@@ -43,6 +46,46 @@ TEST(PdsTree, ClosedSets) {
   EXPECT_EQ(path.closed_sets(2, std::vector<char>(4, 1)), (std::vector<Nodes>{{1, 2}}));
   EXPECT_TRUE(path.closed_sets(2, {1, 0, 1, 1}).empty());
   EXPECT_TRUE(path.closed_sets(3, std::vector<char>(4, 1)).empty());
+}
+
+// Large sets take another form inside.
+TEST(PdsTree, LargeSetsAreThoseOfTheDefinition) {
+  const Index n = 16;
+  Graph graph = Graph::complete(n, Mark::circle);
+  for (Index v = 0; v + 4 < n; ++v) graph.remove(v, v + 4);
+  for (Index v = 2; v + 3 < n; v += 2) graph.remove(v, v + 3);
+  const PdsTree tree = pds_tree(graph, 12, 5);
+  std::vector<char> allowed(static_cast<std::size_t>(n), 1);
+  allowed[5] = 0;
+  // Whether all of the set, as bits, are reached through it.
+  const auto closed = [&](unsigned set) {
+    unsigned reached = 0;
+    std::vector<Index> open{0};
+    while (!open.empty()) {
+      const auto& vertex = tree.vertices[static_cast<std::size_t>(open.back())];
+      open.pop_back();
+      for (Index child = vertex.first; child < vertex.end; ++child) {
+        const unsigned node = 1U << tree.vertices[static_cast<std::size_t>(child)].node;
+        if ((set & node) == 0) continue;
+        reached |= node;
+        open.push_back(child);
+      }
+    }
+    return reached == set;
+  };
+  for (const Index size : {1, 2, 5, 9, 13}) {
+    std::vector<Nodes> expected;
+    for (unsigned set = 0; set < 1U << n; ++set) {
+      if (static_cast<Index>(std::popcount(set)) != size || !closed(set)) continue;
+      Nodes nodes;
+      for (Index v = 0; v < n; ++v)
+        if ((set >> v & 1) != 0 && allowed[static_cast<std::size_t>(v)] != 0) nodes.push_back(v);
+      if (static_cast<Index>(nodes.size()) == size) expected.push_back(nodes);
+    }
+    EXPECT_FALSE(expected.empty());
+    std::sort(expected.begin(), expected.end());
+    EXPECT_EQ(tree.closed_sets(size, allowed), expected) << size;
+  }
 }
 
 TEST(Explain, SmallestFirstAndMinimal) {

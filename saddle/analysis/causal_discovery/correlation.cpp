@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <Eigen/Core>
+#include <numeric>
 
 #include "saddle/base/error.hpp"
 
@@ -21,6 +22,29 @@ void require_finite(const Matrix& x, const char* name) {
                                         i % x.shape()[1], x.data()[i]));
 }
 
+Matrix normalised(const Rows& covariance, const std::vector<Index>& tokens) {
+  const auto n = static_cast<Index>(tokens.size());
+  const auto token = [&](Index i) { return tokens[static_cast<std::size_t>(i)]; };
+  Matrix R({n, n});
+  for (const Index i : tokens)
+    if (!(std::sqrt(covariance(i, i)) > 1e-8))
+      throw InvalidArgument(fmt::format("row {} of the attention is empty, so its token has no variance", i),
+                            "every query must see a key; leave the token out if it is padding");
+  for (Index i = 0; i < n; ++i)
+    for (Index j = 0; j < n; ++j)
+      R(i, j) = covariance(token(i), token(j)) * (1 / std::sqrt(covariance(token(i), token(i)))) *
+                (1 / std::sqrt(covariance(token(j), token(j))));
+  return R;
+}
+
+std::vector<Index> all_tokens(const Matrix& attention) {
+  std::vector<Index> tokens(static_cast<std::size_t>(attention.shape()[0]));
+  std::iota(tokens.begin(), tokens.end(), Index{0});
+  return tokens;
+}
+
+}  // namespace
+
 void check_attention(const Matrix& attention) {
   const auto [rows, columns] = attention.shape();
   if (rows != columns || rows == 0)
@@ -30,37 +54,26 @@ void check_attention(const Matrix& attention) {
   require_finite(attention, "attention");
 }
 
-Matrix normalised(const Rows& covariance) {
-  const Index n = covariance.rows();
-  Matrix R({n, n});
-  for (Index i = 0; i < n; ++i)
-    if (!(std::sqrt(covariance(i, i)) > 1e-8))
-      throw InvalidArgument(fmt::format("row {} of the attention is empty, so its token has no variance", i),
-                            "every query must see a key");
-  for (Index i = 0; i < n; ++i)
-    for (Index j = 0; j < n; ++j)
-      R(i, j) = covariance(i, j) * (1 / std::sqrt(covariance(i, i))) * (1 / std::sqrt(covariance(j, j)));
-  return R;
-}
-
-}  // namespace
-
 Matrix attention_correlation(const Matrix& attention) {
-  check_attention(attention);
-  const auto A = eigen(attention);
-  return normalised(A * A.transpose());
+  return attention_correlation(attention, nullptr, all_tokens(attention));
 }
 
 Matrix attention_correlation(const Matrix& attention, const Matrix& values) {
+  return attention_correlation(attention, &values, all_tokens(attention));
+}
+
+Matrix attention_correlation(const Matrix& attention, const Matrix* values, const std::vector<Index>& tokens) {
   check_attention(attention);
-  if (values.shape()[0] != attention.shape()[0] || values.shape()[1] == 0)
+  const auto A = eigen(attention);
+  if (values == nullptr) return normalised(A * A.transpose(), tokens);
+  if (values->shape()[0] != attention.shape()[0] || values->shape()[1] == 0)
     throw InvalidArgument(fmt::format("values have shape ({},{}), expected one row for each of the {} tokens",
-                                      values.shape()[0], values.shape()[1], attention.shape()[0]));
-  require_finite(values, "value");
-  const auto V = eigen(values);
+                                      values->shape()[0], values->shape()[1], attention.shape()[0]));
+  require_finite(*values, "value");
+  const auto V = eigen(*values);
   const Rows centred = V.colwise() - V.rowwise().mean();
-  const Rows mixed = eigen(attention) * centred;
-  return normalised(mixed * mixed.transpose() / static_cast<double>(values.shape()[1]));
+  const Rows mixed = A * centred;
+  return normalised(mixed * mixed.transpose() / static_cast<double>(values->shape()[1]), tokens);
 }
 
 Matrix correlation(const Matrix& observations) {
@@ -84,6 +97,13 @@ Matrix correlation(const Matrix& observations) {
   for (Index i = 0; i < variables; ++i)
     for (Index j = 0; j < i; ++j) R(i, j) = R(j, i) = std::clamp(products(i, j) / (norm(i) * norm(j)), -1.0, 1.0);
   return R;
+}
+
+std::optional<std::pair<Index, Index>> copies(const Matrix& correlation) {
+  for (Index i = 0; i < correlation.shape()[0]; ++i)
+    for (Index j = i + 1; j < correlation.shape()[0]; ++j)
+      if (std::fabs(correlation(i, j)) > 1 - 1e-10) return std::pair{i, j};
+  return std::nullopt;
 }
 
 Matrix submatrix(const Matrix& matrix, const std::vector<Index>& variables) {

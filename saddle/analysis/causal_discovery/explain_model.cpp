@@ -71,6 +71,7 @@ Result explain_model(const ProbedModel& model, Request request, const ModelExpla
   Index both = 0, smaller = 0, larger = 0;
   Json samples = Json::array();
   const bool one = chosen.samples.size() == 1;
+  std::string settings;  // the same for all
   for (const Index b : chosen.samples) {
     Judge judge(*chosen.probe, b, own.removal);
     const auto names = chosen.names(b);
@@ -87,6 +88,7 @@ Result explain_model(const ProbedModel& model, Request request, const ModelExpla
     Json heads = Json::array();
     for (const ModelExplanation& found : of_heads) {
       const Index h = found.head;
+      settings = settings_text(found.answer);
       graph.add(found.by_graph);
       weight.add(found.by_weight);
       smallest.calls += found.by_graph.calls;
@@ -151,6 +153,7 @@ Result explain_model(const ProbedModel& model, Request request, const ModelExpla
     result.findings.push_back(fmt::format(
         "{} of {} predictions stay the same without any set that {} questions reach: they do not hang on few steps.",
         all.asked - all.found, all.asked, own.max_calls));
+  result.findings.push_back(settings);
   result.tables = {std::move(summary), std::move(each)};
   result.figures = {{"explained by the graph", static_cast<double>(graph.found) / static_cast<double>(graph.asked)},
                     {"size, by the graph", graph.mean_size()},

@@ -17,7 +17,8 @@ struct PairOutcome {
 
 // Sets of any size out of the possible-d-separation set of a, then of b, but for those that the skeleton has tested.
 PairOutcome search_pair(const IndependenceTest& test, const Options& options, Index a, Index b,
-                        const std::array<const Nodes*, 2>& members, const std::vector<std::array<Nodes, 2>>& pools) {
+                        const std::array<const Nodes*, 2>& members, const std::vector<std::array<Nodes, 2>>& pools,
+                        Progress& progress) {
   PairOutcome outcome;
   std::array<Nodes, 2> sets{*members[0], *members[1]};
   std::erase(sets[0], b);
@@ -26,7 +27,7 @@ PairOutcome search_pair(const IndependenceTest& test, const Options& options, In
     auto largest = static_cast<Index>(sets[side].size());
     if (options.max_size >= 0) largest = std::min(largest, options.max_size);
     for (Index k = 0; k <= largest; ++k) {
-      Search wanted{a, b, sets[side], k};
+      Search wanted{a, b, sets[side], k, {}, &progress};
       if (k < static_cast<Index>(pools.size()))
         for (const Nodes& tested : pools[static_cast<std::size_t>(k)]) wanted.tested.push_back(&tested);
       if (side == 1) wanted.tested.push_back(&sets[0]);
@@ -43,9 +44,10 @@ PairOutcome search_pair(const IndependenceTest& test, const Options& options, In
 
 }  // namespace
 
-Discovery fci(const IndependenceTest& test, const Options& options) {
-  check(options);
-  Skeleton skeleton = learn_skeleton(test, options, Mark::circle);
+Discovery fci(const IndependenceTest& test, const Options& given) {
+  const Options options = checked(test, given);
+  Progress progress("fci", options);
+  Skeleton skeleton = learn_skeleton(test, options, Mark::circle, progress);
   orient_colliders(skeleton.graph, skeleton.separating);
 
   // All sets are fixed before any edge goes, so one pair does not matter to another: any order gives the same.
@@ -54,13 +56,15 @@ Discovery fci(const IndependenceTest& test, const Options& options) {
     members.push_back(pds_tree(skeleton.graph, root).members());
   const auto pairs = adjacent_pairs(skeleton.graph);
   std::vector<PairOutcome> outcomes(pairs.size());
+  progress.begin("sets of any size", pairs.size());
   parallel_for(static_cast<Index>(pairs.size()), 1,
                [&](Index i) {
                  const auto [a, b] = pairs[static_cast<std::size_t>(i)];
                  outcomes[static_cast<std::size_t>(i)] =
                      search_pair(test, options, a, b,
                                  {&members[static_cast<std::size_t>(a)], &members[static_cast<std::size_t>(b)]},
-                                 skeleton.pools.at({a, b}));
+                                 skeleton.pools.at({a, b}), progress);
+                 progress.count(1);
                },
                {Schedule::dynamic});
   for (std::size_t i = 0; i < pairs.size(); ++i) {

@@ -12,17 +12,20 @@ namespace saddle::analysis::causal_discovery {
 namespace {
 
 // By the inverse of the correlations of x, y, z...: -P_xy / sqrt(|P_xx P_yy|).
+template <class Square>
 double from_inverse(const Matrix& R, Index x, Index y, std::span<const Index> z) {
-  Nodes all{x, y};
-  all.insert(all.end(), z.begin(), z.end());
-  const auto width = static_cast<Eigen::Index>(all.size());
-  Eigen::MatrixXd part(width, width);
+  const auto width = static_cast<Eigen::Index>(z.size()) + 2;
+  const auto variable = [&](Eigen::Index i) { return i == 0 ? x : i == 1 ? y : z[static_cast<std::size_t>(i - 2)]; };
+  Square part(width, width);
   for (Eigen::Index i = 0; i < width; ++i)
-    for (Eigen::Index j = 0; j < width; ++j)
-      part(i, j) = R(all[static_cast<std::size_t>(i)], all[static_cast<std::size_t>(j)]);
-  const Eigen::MatrixXd first = part.partialPivLu().solve(Eigen::MatrixXd::Identity(width, 2));
+    for (Eigen::Index j = 0; j < width; ++j) part(i, j) = R(variable(i), variable(j));
+  const Square first = part.partialPivLu().solve(Square::Identity(width, 2));
   return -first(0, 1) / std::sqrt(std::fabs(first(0, 0) * first(1, 1)));
 }
+
+// Sets of usual sizes need no memory from the heap.
+constexpr int small = 10;
+using SmallSquare = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor, small, small>;
 
 }  // namespace
 
@@ -30,9 +33,9 @@ FisherZ::FisherZ(Matrix correlation, double samples) : correlation_(std::move(co
   const auto [rows, columns] = correlation_.shape();
   if (rows != columns || rows == 0)
     throw InvalidArgument(fmt::format("correlations have shape ({},{}), expected a square matrix", rows, columns));
-  if (!std::isfinite(samples) || samples <= 0)
-    throw InvalidArgument(fmt::format("{} samples: Fisher's z needs a positive number", samples),
-                          "for attention take the width of the model, for example 768");
+  if (!std::isfinite(samples) || samples < fewest_samples)
+    throw InvalidArgument(fmt::format("{} samples: Fisher's z needs {} or more", samples, fewest_samples),
+                          "give more rows; for attention n is the width of the model, for example 768");
   for (Index i = 0; i < rows; ++i)
     for (Index j = 0; j <= i; ++j) {
       const double r = correlation_(i, j);
@@ -56,7 +59,9 @@ double FisherZ::p_value(Index x, Index y, std::span<const Index> z) const {
   const Matrix& R = correlation_;
   const auto k = static_cast<Index>(z.size());
   if (k == 0) return R(x, y) >= 1 ? 0 : p_value(R(x, y), 0);
-  if (k > 1) return p_value(from_inverse(R, x, y, z), k);
+  if (k > 1)
+    return p_value(k + 2 <= small ? from_inverse<SmallSquare>(R, x, y, z) : from_inverse<Eigen::MatrixXd>(R, x, y, z),
+                   k);
   const double xz = R(x, z[0]), yz = R(y, z[0]);
   if (xz >= 1 || yz >= 1) return 0;
   return p_value((R(x, y) - xz * yz) / std::sqrt((1 - xz * xz) * (1 - yz * yz)), 1);

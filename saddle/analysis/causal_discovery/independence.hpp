@@ -11,11 +11,14 @@
 
 namespace saddle::analysis::causal_discovery {
 
+// With fewer samples the deviation of Fisher's z, 1 / sqrt(n - k - 3) given k variables, has no value even for k = 0.
+inline constexpr Index fewest_samples = 4;
+
 // Partial correlations of a correlation matrix [n,n], as if estimated from `samples` observations.
 class SADDLE_API FisherZ {
  public:
   // Throws InvalidArgument for a matrix that is not square, not symmetric, has values that are not finite, or a
-  // diagonal other than 1.
+  // diagonal other than 1, and for fewer than 4 samples.
   FisherZ(Matrix correlation, double samples);
 
   Index size() const { return correlation_.shape()[0]; }
@@ -35,7 +38,8 @@ class SADDLE_API FisherZ {
 // without observations take no degree of freedom; without any degree of freedom the p-value is 1.
 class SADDLE_API ChiSquare {
  public:
-  // columns: the categories of each variable, numbered from 0, all of one length. Throws InvalidArgument.
+  // columns: the categories of each variable, numbered from 0, fewer than 4096, all of one length. Throws
+  // InvalidArgument.
   explicit ChiSquare(std::vector<std::vector<std::int32_t>> columns);
 
   Index size() const { return static_cast<Index>(columns_.size()); }

@@ -56,8 +56,14 @@ TEST(FisherZ, Extremes) {
   EXPECT_EQ(test.p_value(0, 2, Nodes{1}), 0);  // nothing is left of x
   EXPECT_EQ(test.p_value(0, 2, {}), 1);        // no correlation
   EXPECT_EQ(FisherZ(R, 4).p_value(1, 2, {}), 1);
-  EXPECT_TRUE(std::isnan(FisherZ(R, 2).p_value(1, 2, {})));  // too few samples
-  EXPECT_EQ(FisherZ(R, 3).p_value(0.5, 0), 1);
+  EXPECT_EQ(FisherZ(R, 4).p_value(0.5, 1), 1);
+  EXPECT_TRUE(std::isnan(FisherZ(R, 4).p_value(0.5, 2)));  // too few samples
+}
+
+TEST(FisherZ, RefusesTooFewSamples) {
+  const Matrix R({2, 2}, 1.0);
+  for (const double samples : {-4.0, 1.0, 2.0, 3.0, 3.9})
+    EXPECT_THAT([&] { FisherZ(R, samples); }, ThrowsMessage<InvalidArgument>(HasSubstr("needs 4 or more"))) << samples;
 }
 
 TEST(FisherZ, RefusesWhatIsNoCorrelation) {
@@ -199,6 +205,8 @@ TEST(ChiSquare, RefusesBadColumns) {
   EXPECT_THROW(ChiSquare(Columns{{0, 1}, {0}}), InvalidArgument);
   EXPECT_THROW(ChiSquare(Columns{{0, -1}}), InvalidArgument);
   EXPECT_THROW(ChiSquare(Columns{{0, 1 << 20}}), InvalidArgument);
+  EXPECT_THROW(ChiSquare(Columns{{0, 50000}, {50000, 0}}), InvalidArgument);  // 50001^2 counts
+  EXPECT_EQ(ChiSquare(Columns{{0, 4095}, {4095, 0}}).categories(0), 4096);
 }
 
 TEST(DSeparation, ChainsForksCollidersAndSelection) {
@@ -255,6 +263,29 @@ TEST(Correlation, OfAttention) {
   A(0, 0) = NAN;
   EXPECT_THROW(attention_correlation(A), InvalidArgument);
   EXPECT_THROW(attention_correlation(Matrix({2, 3})), InvalidArgument);
+}
+
+// What is left out may be empty; what is kept may not.
+TEST(Correlation, OfSomeTokens) {
+  Matrix A({3, 3});
+  A(0, 0) = 1;
+  A(1, 0) = A(1, 1) = 0.5;
+  EXPECT_THROW(attention_correlation(A), InvalidArgument);
+  const Matrix R = attention_correlation(A, nullptr, {0, 1});
+  ASSERT_EQ(R.shape()[0], 2);
+  EXPECT_NEAR(R(0, 1), 0.5 / std::sqrt(0.5), 1e-15);
+  EXPECT_THAT(
+      [&] {
+        attention_correlation(A, nullptr, {0, 2});
+      },
+      ThrowsMessage<InvalidArgument>(HasSubstr("row 2 of the attention is empty")));
+}
+
+TEST(Correlation, Copies) {
+  Matrix R = random_correlation(4, 50, 6);
+  EXPECT_FALSE(copies(R));
+  R(1, 3) = R(3, 1) = -1 + 1e-12;
+  EXPECT_EQ(copies(R), std::pair(Index{1}, Index{3}));
 }
 
 TEST(Correlation, OfObservations) {

@@ -3,11 +3,15 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <cmath>
+#include <ctime>
 #include <numeric>
 
 #include "saddle/analysis/causal_discovery/correlation.hpp"
 #include "saddle/analysis/causal_discovery/orientation.hpp"
+#include "saddle/analysis/causal_discovery/pds_tree.hpp"
+#include "saddle/analysis/causal_discovery/progress_internal.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/parallel.hpp"
 #include "saddle/base/random.hpp"
@@ -132,6 +136,165 @@ TEST(Icd, MarksAreTrue) {
   }
 }
 
+// One head of N tokens without structure: weights drawn evenly from all that sum to 1.
+Matrix even_attention(Index N, std::uint64_t seed) {
+  Stream stream(seed, "attention");
+  Matrix attention({N, N});
+  for (Index i = 0; i < N; ++i) {
+    double sum = 0;
+    for (Index j = 0; j < N; ++j) sum += attention(i, j) = -std::log(1 - stream.uniform());
+    for (Index j = 0; j < N; ++j) attention(i, j) /= sum;
+  }
+  return attention;
+}
+
+// ICD as it is defined: one pair after the other, trees and ancestors of the graph as it is.
+Discovery one_after_the_other(const IndependenceTest& test, const Options& options) {
+  const Index n = size(test);
+  Discovery found{Graph::complete(n, Mark::circle), SeparatingSets(n), {}, {}};
+  Graph& graph = found.graph;
+  const auto arrows = [&] {
+    graph.set_all(Mark::circle);
+    orient_colliders(graph, found.separating);
+    apply_rules(std::array{1, 2, 3, 4}, graph, found.separating);
+  };
+  const auto tails = [&] {
+    apply_rules(std::array{5, 6, 7}, graph, found.separating);
+    apply_rules(std::array{8, 9, 10}, graph, found.separating);
+  };
+  const auto candidates = [&](Index a, Index b, Index r) {
+    std::vector<std::pair<Index, Nodes>> sets;
+    if (r == 0) sets.emplace_back(0, Nodes{});
+    std::vector<char> allowed(static_cast<std::size_t>(n), 1);
+    if (r > 1)
+      for (Index v = 0; v < n; ++v)
+        allowed[static_cast<std::size_t>(v)] = graph.possible_ancestors(a)[static_cast<std::size_t>(v)] != 0 ||
+                                                       graph.possible_ancestors(b)[static_cast<std::size_t>(v)] != 0
+                                                   ? 1
+                                                   : 0;
+    for (const Index root : {a, b}) {
+      if (r == 0) continue;
+      const PdsTree tree = pds_tree(graph, root, r);
+      for (Nodes& nodes : tree.closed_sets(r, allowed)) {
+        if (std::count(nodes.begin(), nodes.end(), a) + std::count(nodes.begin(), nodes.end(), b) > 0) continue;
+        Index sum = 0;
+        for (const Index node : nodes) sum += tree.distance[static_cast<std::size_t>(node)];
+        sets.emplace_back(sum, std::move(nodes));
+      }
+    }
+    std::stable_sort(sets.begin(), sets.end(), [](const auto& s, const auto& t) { return s.first < t.first; });
+    return sets;
+  };
+  bool done = false;
+  for (Index r = 0; !done && (options.max_size < 0 || r <= options.max_size); ++r) {
+    done = r > 0;
+    found.tests.push_back(0);
+    for (Index a = 0; a < n; ++a)
+      for (Index b = a + 1; b < n; ++b) {
+        if (!graph.adjacent(a, b)) continue;
+        std::vector<Nodes> tried;
+        for (const auto& [sum, nodes] : candidates(a, b, r)) {
+          done = false;
+          if (std::find(tried.begin(), tried.end(), nodes) != tried.end()) continue;
+          tried.push_back(nodes);
+          ++found.tests.back();
+          if (!(p_value(test, a, b, nodes) > options.alpha)) continue;
+          graph.remove(a, b);
+          found.separating.set(a, b, nodes);
+          break;
+        }
+      }
+    if (!done || r < 2) arrows();
+    if (done || r == 1) tails();
+    found.rounds.push_back(graph);
+  }
+  if (!done) tails();
+  return found;
+}
+
+TEST(Icd, SameAsOnePairAfterTheOther) {
+  for (const bool local : {false, true})
+    for (const double samples : {40.0, 400.0, 3000.0}) {
+      const Index N = 16;
+      Matrix attention = even_attention(N, 26);
+      if (local)
+        for (Index i = 0; i < N; ++i)
+          for (Index j = 0; j < N; ++j) attention(i, j) *= std::exp(-std::fabs(static_cast<double>(i - j)) / 2);
+      const IndependenceTest test = FisherZ(attention_correlation(attention), samples);
+      Options options;
+      options.alpha = 0.05;
+      options.max_size = 4;
+      const Discovery expected = one_after_the_other(test, options), found = icd(test, options);
+      EXPECT_EQ(found.graph, expected.graph) << local << " " << samples;
+      EXPECT_EQ(found.tests, expected.tests) << local << " " << samples;
+      EXPECT_EQ(found.rounds, expected.rounds) << local << " " << samples;
+      for (Index a = 0; a < N; ++a)
+        for (Index b = 0; b < a; ++b) EXPECT_EQ(found.separating.at(a, b), expected.separating.at(a, b));
+    }
+}
+
+// An edge that goes at once costs little more than one that goes at the end of the round.
+TEST(Icd, DeletionsDoNotStartTheRoundAnew) {
+  const IndependenceTest test = FisherZ(attention_correlation(even_attention(50, 27)), 2000);
+  Options options;
+  options.alpha = 0.05;
+  options.max_size = 2;
+  const auto fastest = [&](bool stable) {
+    options.stable = stable;
+    std::clock_t best = 0;
+    for (int i = 0; i < 3; ++i) {
+      const std::clock_t before = std::clock();
+      const Discovery found = icd(test, options);
+      EXPECT_GT(found.tests.back(), 10000);
+      const std::clock_t taken = std::clock() - before;
+      best = i == 0 ? taken : std::min(best, taken);
+    }
+    return static_cast<double>(best);
+  };
+  set_threads(1);
+  EXPECT_LT(fastest(false), 4 * fastest(true));
+  set_threads(0);
+}
+
+// Attention to near tokens leaves long chains, in which most paths lead nowhere.
+TEST(Icd, LocalAttentionEnds) {
+  const Index N = 100;
+  Matrix attention({N, N});
+  Stream stream(3, "local");
+  for (Index i = 0; i < N; ++i)
+    for (Index j = 0; j < N; ++j)
+      attention(i, j) = std::exp(-std::fabs(static_cast<double>(i - j)) / 3) * (0.5 + stream.uniform());
+  const Discovery found = icd(FisherZ(attention_correlation(attention), 768));
+  EXPECT_EQ(found.rounds.back(), found.graph);
+  for (Index i = 0; i + 60 < N; ++i) EXPECT_FALSE(found.graph.adjacent(i, i + 60));
+}
+
+// Given n - 3 variables the deviation of Fisher's z is infinite and everything looks independent.
+TEST(Learn, SizesEndWhereFisherZDoes) {
+  Matrix R({4, 4}, 0.9999);
+  for (Index i = 0; i < 4; ++i) R(i, i) = 1;
+  for (const auto learn : {pc, fci, icd}) {
+    const Discovery found = learn(FisherZ(R, 4), {});
+    EXPECT_EQ(found.tests, std::vector<Index>{6});
+    for (Index i = 0; i < 4; ++i) EXPECT_EQ(found.graph.degree(i), 3);
+    EXPECT_LE(learn(FisherZ(R, 5.5), {}).tests.size(), 2U);
+  }
+}
+
+// Searches that take long say so.
+TEST(Learn, ProgressIsLogged) {
+  Options options;
+  Progress often("icd", options, 0), seldom("icd", options, 1000);
+  testing::internal::CaptureStderr();
+  for (Progress* progress : {&often, &seldom}) {
+    progress->begin("sets of 2", 30);
+    progress->count(2);
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "saddle info: icd: sets of 2, 2 of 30 pairs, 0 s so far; a smaller max_size, fewer nodes or stable=true "
+            "end sooner\n");
+}
+
 TEST(Learn, ThreadsDoNotMatter) {
   const IndependenceTest test = linear(40, 0.1, 400, 21);
   for (const bool stable : {false, true})
@@ -245,6 +408,34 @@ TEST(Orientation, Refuses) {
   Graph graph(3);
   EXPECT_THROW(apply_rule(0, graph, SeparatingSets(3)), InvalidArgument);
   EXPECT_THROW(apply_rule(11, graph, SeparatingSets(3)), InvalidArgument);
+}
+
+// 0 o-> 1, and a ladder of circles from 0 by 2 that does not reach 3, the other neighbour of 1: it has a million paths
+// and more, and none is the one wanted.
+TEST(Orientation, DeadEndsAreLeft) {
+  const Index rungs = 20, n = 4 + 2 * rungs;
+  Graph graph(n);
+  const auto join = [&](Index a, Index b) {
+    graph.set(a, b, Mark::circle);
+    graph.set(b, a, Mark::circle);
+  };
+  join(0, 1);
+  graph.set(0, 1, Mark::arrow);
+  join(0, 2);
+  join(1, 3);
+  join(2, 4);
+  join(2, 5);
+  for (Index node = 4; node + 2 < n; ++node) {
+    const Index next = node / 2 * 2 + 2;
+    join(node, next);
+    join(node, next + 1);
+  }
+  const Graph before = graph;
+  EXPECT_FALSE(apply_rule(9, graph, SeparatingSets(n)));
+  EXPECT_EQ(graph, before);
+  join(n - 1, 3);  // now the ladder leads there
+  EXPECT_TRUE(apply_rule(9, graph, SeparatingSets(n)));
+  EXPECT_TRUE(graph.parent(0, 1));
 }
 
 // Two paths from 0 by 1 and by 2 to the parents 3 and 4 of 5. On the way by 1 an arrow points back.

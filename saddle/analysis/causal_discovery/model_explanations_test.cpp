@@ -134,6 +134,7 @@ TEST(ModelExplanations, AsAnAnalysis) {
   EXPECT_EQ(result.networks.size(), 2U);
   EXPECT_EQ(result.files.at(1).first, "layer0_head1.dot");
   EXPECT_THAT(result.about, HasSubstr("CLEANN"));
+  EXPECT_EQ(result.findings.back(), "algorithm: icd, test: fisher_z, alpha: 0.01, n: 256");
   const auto json = nlohmann::json::parse(result.json);
   EXPECT_EQ(json["removal"], "pad");
   EXPECT_EQ(json["samples"].size(), 1U);

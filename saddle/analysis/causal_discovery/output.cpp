@@ -46,6 +46,12 @@ Json separating_sets(const Discovery& discovery) {
   return list;
 }
 
+const char* test_name(const IndependenceTest& test) {
+  return std::holds_alternative<FisherZ>(test)     ? "fisher_z"
+         : std::holds_alternative<ChiSquare>(test) ? "chi_square"
+                                                   : "d_separation";
+}
+
 Json token_sets(const std::vector<TokenSet>& sets) {
   Json list = Json::array();
   for (const TokenSet& set : sets) list.push_back({{"tokens", set.tokens}, {"distance", set.distance}});
@@ -110,20 +116,24 @@ Network to_network(const Answer& answer, const std::string& title, const std::st
   return network;
 }
 
+std::string settings_text(const Answer& answer) {
+  std::string text = fmt::format("algorithm: {}, test: {}, alpha: {}", to_string(answer.request.algorithm),
+                                 test_name(answer.input.test), answer.request.options.alpha);
+  if (const auto* z = std::get_if<FisherZ>(&answer.input.test)) text += fmt::format(", n: {}", z->samples());
+  if (const auto* chi = std::get_if<ChiSquare>(&answer.input.test)) text += fmt::format(", n: {}", chi->samples());
+  return text;
+}
+
 std::string to_json(const Answer& answer) {
   const Request& request = answer.request;
   const Discovery& discovery = answer.discovery;
-  const auto* z = std::get_if<FisherZ>(&answer.input.test);
-  const auto* chi = std::get_if<ChiSquare>(&answer.input.test);
   Json nodes = Json::array();
   for (std::size_t v = 0; v < answer.input.names.size(); ++v)
     nodes.push_back({{"name", answer.input.names[v]}, {"position", answer.input.positions[v]}});
   Json json{{"analysis", "causal_discovery"},
             {"file", request.file},
             {"algorithm", to_string(request.algorithm)},
-            {"test", z != nullptr     ? "fisher_z"
-                     : chi != nullptr ? "chi_square"
-                                      : "d_separation"},
+            {"test", test_name(answer.input.test)},
             {"alpha", request.options.alpha},
             {"stable", request.options.stable},
             {"graph", request.algorithm == Algorithm::pc ? "cpdag" : "pag"},
@@ -132,8 +142,8 @@ std::string to_json(const Answer& answer) {
             {"separating_sets", separating_sets(discovery)},
             {"tests", discovery.tests},
             {"tests_total", std::accumulate(discovery.tests.begin(), discovery.tests.end(), Index{0})}};
-  if (z != nullptr) json["samples"] = z->samples();
-  if (chi != nullptr) json["samples"] = chi->samples();
+  if (const auto* z = std::get_if<FisherZ>(&answer.input.test)) json["samples"] = z->samples();
+  if (const auto* chi = std::get_if<ChiSquare>(&answer.input.test)) json["samples"] = chi->samples();
   if (!discovery.rounds.empty()) {
     Json rounds = Json::array();
     for (const Graph& graph : discovery.rounds) rounds.push_back(edges(graph));

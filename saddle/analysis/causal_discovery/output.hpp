@@ -24,6 +24,9 @@ SADDLE_API std::string to_dot(const Graph& graph, const std::vector<std::string>
 SADDLE_API Network to_network(const Answer& answer, const std::string& title, const std::string& file,
                               const Nodes& marked = {});
 
+// How the graph was found: "algorithm: icd, test: fisher_z, alpha: 0.01, n: 768".
+SADDLE_API std::string settings_text(const Answer& answer);
+
 // What was asked, the nodes, the edges with their marks, the separating sets, the tests per size, the rounds of ICD and
 // the explanations.
 SADDLE_API std::string to_json(const Answer& answer);

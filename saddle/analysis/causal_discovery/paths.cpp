@@ -28,6 +28,9 @@ std::optional<Index> discriminating_start(const Graph& graph, Index a, Index b, 
 
 namespace {
 
+// After so many steps a search looks ahead before each further one.
+constexpr Index patience = 1000;
+
 class UncoveredPath {
  public:
   UncoveredPath(const Graph& graph, Index y, Index to, const EdgeCondition& allowed)
@@ -37,15 +40,14 @@ class UncoveredPath {
 
   // Continues after the step from x to `from`; true once `path` holds the nodes from there to the end.
   bool extend(Index x, Index from) {
-    if (allowed_(from, to_) && !graph_.adjacent(from, y_) && !graph_.adjacent(x, to_)) {
+    if (arrives(x, from)) {
       path = {from, to_};
       return true;
     }
     const Taken here(taken_, x), there(taken_, from);
+    if (++steps_ > patience && !leads_on(x, from)) return false;
     for (Index c = 0; c < graph_.size(); ++c) {
-      if (taken_[static_cast<std::size_t>(c)] != 0 || !graph_.adjacent(c, from) || !allowed_(from, c) ||
-          graph_.adjacent(x, c))
-        continue;
+      if (taken_[static_cast<std::size_t>(c)] != 0 || !continues(x, from, c)) continue;
       if (!extend(from, c)) continue;
       path.insert(path.begin(), from);
       return true;
@@ -68,10 +70,40 @@ class UncoveredPath {
     char before;
   };
 
+  bool arrives(Index x, Index from) const {
+    return allowed_(from, to_) && !graph_.adjacent(from, y_) && !graph_.adjacent(x, to_);
+  }
+  bool continues(Index x, Index from, Index c) const {
+    return graph_.adjacent(c, from) && allowed_(from, c) && !graph_.adjacent(x, c);
+  }
+
+  // Whether a walk over nodes that are not taken, and which may meet them twice, gets from the step to the end. If not,
+  // no path does. There are exponentially many paths, but at most n^2 steps.
+  bool leads_on(Index x, Index from) {
+    const Index n = graph_.size();
+    seen_.assign(static_cast<std::size_t>(n * n), 0);
+    open_.assign(1, {x, from});
+    while (!open_.empty()) {
+      const auto [u, v] = open_.back();
+      open_.pop_back();
+      for (Index c = 0; c < n; ++c) {
+        if (taken_[static_cast<std::size_t>(c)] != 0 || c == u || !continues(u, v, c)) continue;
+        if (arrives(v, c)) return true;
+        char& seen = seen_[static_cast<std::size_t>(v * n + c)];
+        if (seen == 0) open_.emplace_back(v, c);
+        seen = 1;
+      }
+    }
+    return false;
+  }
+
   const Graph& graph_;
   Index y_, to_;
   const EdgeCondition& allowed_;
   std::vector<char> taken_;
+  Index steps_ = 0;
+  std::vector<char> seen_;  // [n,n] steps
+  std::vector<std::pair<Index, Index>> open_;
 };
 
 }  // namespace

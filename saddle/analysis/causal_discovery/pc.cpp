@@ -3,9 +3,10 @@
 
 namespace saddle::analysis::causal_discovery {
 
-Discovery pc(const IndependenceTest& test, const Options& options) {
-  check(options);
-  Skeleton skeleton = learn_skeleton(test, options, Mark::tail);
+Discovery pc(const IndependenceTest& test, const Options& given) {
+  const Options options = checked(test, given);
+  Progress progress("pc", options);
+  Skeleton skeleton = learn_skeleton(test, options, Mark::tail, progress);
   orient_directed(skeleton.graph, skeleton.separating);
   return {std::move(skeleton.graph), std::move(skeleton.separating), std::move(skeleton.tests), {}};
 }

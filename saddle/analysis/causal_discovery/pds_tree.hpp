@@ -10,7 +10,7 @@ struct PdsTree {
     Index node = 0;
     Index parent = -1;  // a vertex; the root has none
     Index depth = 0;
-    std::vector<Index> children = {};  // vertices
+    Index first = 0, end = 0;  // its children are the vertices from `first` up to `end`
   };
   std::vector<Vertex> vertices;  // breadth first, the root first; a node may appear several times
   std::vector<Index> distance;   // of every node of the graph: the smallest depth at which it appears, -1 if nowhere
@@ -20,6 +20,8 @@ struct PdsTree {
   // Sets of `size` members out of `allowed` (not 0 for those that may be used), in lexicographic order, in which every
   // node is reached from the root through nodes of the set alone.
   SADDLE_API std::vector<Nodes> closed_sets(Index size, const std::vector<char>& allowed) const;
+  // The same, the members of all sets one after the other; size must be 1 or more.
+  SADDLE_API std::vector<Index> closed_rows(Index size, const std::vector<char>& allowed) const;
 };
 
 // Every edge of the graph is used at most once; max_depth -1: no limit.

@@ -59,56 +59,61 @@ std::vector<std::string> names_at(const std::vector<std::string>& names, const N
   return part;
 }
 
-Input correlation_input(const Matrix& R, const std::vector<std::string>& names, const Nodes& positions,
-                        const Request& request, std::vector<std::string> notes = {}) {
+// What a matrix cannot be used for.
+void check_matrix(const Request& request) {
   if (request.test == TestKind::chi_square)
     throw InvalidArgument("the chi-square test needs observations, a matrix has none", "use fisher_z, or give a table");
-  if (!(request.samples > 0))
+  if (request.samples == 0)
     throw InvalidArgument("Fisher's z needs the number of samples behind the correlations",
                           "set samples; for attention it is the width of the model, for example 768");
-  return {names_at(names, positions), positions, FisherZ(submatrix(R, positions), request.samples), std::move(notes)};
 }
 
-// Chi-square where a column looks like categories, unless the columns of numbers rule it out.
+std::size_t different_values(const std::vector<std::string>& column) {
+  return std::set<std::string_view>(column.begin(), column.end()).size();
+}
+
+// Chi-square where a column looks like categories and all can be such, else Fisher's z.
 TestKind chosen_test(const Table& table, const Request& request, std::vector<std::string>& notes) {
   if (request.test != TestKind::automatic) return request.test;
-  const auto discrete = table.discrete();
+  const auto discrete = table.discrete(), scattered = table.scattered();
+  if (!table.numeric()) {
+    if (scattered.empty()) return TestKind::chi_square;
+    const auto at = std::find(table.names.begin(), table.names.end(), scattered.front()) - table.names.begin();
+    throw InvalidArgument(
+        fmt::format("{}: not all columns are numbers, and '{}' has {} different values in {} rows, too many for "
+                    "categories",
+                    table.file, scattered.front(), different_values(table.columns[static_cast<std::size_t>(at)]),
+                    table.rows()),
+        "choose nodes that are all numbers or all categories, put numbers into bins, or ask for test=chi_square");
+  }
   if (discrete.empty()) return TestKind::fisher_z;
-  const bool many = std::any_of(table.columns.begin(), table.columns.end(), [](const auto& column) {
-    return std::set<std::string>(column.begin(), column.end()).size() > most_categories;
-  });
-  if (!table.numeric() || !(many || request.logarithm)) return TestKind::chi_square;
+  if (scattered.empty() && !request.logarithm) return TestKind::chi_square;
   notes.push_back("Fisher's z takes columns of few different values as numbers, too: " + join(discrete));
   return TestKind::fisher_z;
 }
 
-Input table_input(const Request& request) {
-  if (!request.tensor.empty() || !request.values.empty())
-    throw InvalidArgument(fmt::format("{} is a table and has no tensors", request.file),
-                          "names of tensors go with a .safetensors file");
-  Table whole = request.text ? parse_table(*request.text, request.file) : read_table(request.file);
-  if (request.rows != 0) whole.keep(request.rows);
-  const Nodes positions = chosen(request, whole.names, everything(whole.names.size()));
-  Table table = whole.select(names_at(whole.names, positions));
-  std::vector<std::string> notes;
-  if (!request.drop_missing)
-    table.require_complete();
-  else if (const Index dropped = table.drop_incomplete(); dropped > 0)
-    notes.push_back(fmt::format("{} of {} rows lack a value and were left out", dropped, whole.rows()));
-  if (chosen_test(table, request, notes) == TestKind::chi_square) {
-    if (request.logarithm)
-      throw InvalidArgument("logarithms change nothing for the chi-square test", "use fisher_z, or leave them out");
-    ChiSquare categories(table.categories());
-    for (Index v = 0; v < categories.size(); ++v)
-      if (categories.categories(v) > most_categories)
-        throw InvalidArgument(
-            fmt::format("{}: column '{}' has {} different values, too many for the chi-square test", table.file,
-                        table.names[static_cast<std::size_t>(v)], categories.categories(v)),
-            table.numeric() ? "use fisher_z for numbers, or put them into bins"
-                            : "choose nodes that are all numbers or all categories, or put numbers into bins");
-    return {table.names, positions, std::move(categories), std::move(notes)};
-  }
+ChiSquare counted(const Table& table, const Request& request) {
+  if (request.logarithm)
+    throw InvalidArgument("logarithms change nothing for the chi-square test", "use fisher_z, or leave them out");
+  if (request.samples != 0)
+    throw InvalidArgument("the chi-square test counts the rows, it takes no number of samples",
+                          "leave samples out, or use fisher_z");
+  for (std::size_t c = 0; c < table.columns.size(); ++c)
+    if (const std::size_t different = different_values(table.columns[c]); different > most_categories)
+      throw InvalidArgument(fmt::format("{}: column '{}' has {} different values, too many for the chi-square test",
+                                        table.file, table.names[c], different),
+                            table.numeric()
+                                ? "use fisher_z for numbers, or put them into bins"
+                                : "choose nodes that are all numbers or all categories, or put numbers into bins");
+  return ChiSquare(table.categories());
+}
+
+FisherZ correlated(const Table& table, const Request& request) {
   Matrix values = table.numbers();
+  if (table.rows() < fewest_samples)
+    throw InvalidArgument(
+        fmt::format("{}: Fisher's z needs {} rows or more, found {}", table.file, fewest_samples, table.rows()),
+        "give more rows");
   for (Index c = 0; c < values.shape()[1]; ++c) {
     const std::string& name = table.names[static_cast<std::size_t>(c)];
     bool constant = true;
@@ -124,8 +129,27 @@ Input table_input(const Request& request) {
       throw InvalidArgument(fmt::format("{}: column '{}' is constant, so it has no correlations", table.file, name),
                             "leave the column out");
   }
-  const double samples = request.samples > 0 ? request.samples : static_cast<double>(table.rows());
-  return {table.names, positions, FisherZ(correlation(values), samples), std::move(notes)};
+  return FisherZ(correlation(values), request.samples != 0 ? request.samples : static_cast<double>(table.rows()));
+}
+
+Input table_input(const Request& request) {
+  if (!request.tensor.empty() || !request.values.empty())
+    throw InvalidArgument(fmt::format("{} is a table and has no tensors", request.file),
+                          "names of tensors go with a .safetensors file");
+  Table whole = request.text ? parse_table(*request.text, request.file) : read_table(request.file);
+  if (request.rows != 0) whole.keep(request.rows);
+  const Nodes positions = chosen(request, whole.names, everything(whole.names.size()));
+  Table table = whole.select(names_at(whole.names, positions));
+  std::vector<std::string> notes;
+  if (!request.drop_missing)
+    table.require_complete();
+  else if (const Index dropped = table.drop_incomplete(); dropped > 0)
+    notes.push_back(fmt::format("{} of {} rows lack a value and were left out", dropped, whole.rows()));
+  if (table.rows() < 2)
+    throw InvalidArgument(fmt::format("{}: one row says nothing about independence", table.file), "give more rows");
+  if (chosen_test(table, request, notes) == TestKind::chi_square)
+    return {table.names, positions, counted(table, request), std::move(notes)};
+  return {table.names, positions, correlated(table, request), std::move(notes)};
 }
 
 std::string tensor_name(const TensorFile& file, const Request& request) {
@@ -179,8 +203,8 @@ std::vector<std::string> token_names(const TensorFile& file, Index N, const std:
 
 Input attention_input(const Matrix& attention, std::vector<std::string> names, const Request& request,
                       const Matrix* values) {
-  const Matrix R = values != nullptr ? attention_correlation(attention, *values) : attention_correlation(attention);
-  const Index N = R.shape()[0];
+  check_attention(attention);
+  const Index N = attention.shape()[0];
   if (names.empty()) names = numbered(N);
   if (static_cast<Index>(names.size()) != N)
     throw InvalidArgument(fmt::format("{} names for {} tokens", names.size(), N));
@@ -191,11 +215,20 @@ Input attention_input(const Matrix& attention, std::vector<std::string> names, c
         seen.push_back(j);
         break;
       }
+  if (seen.empty()) throw InvalidArgument("the attention is 0 everywhere", "give the weights of one head");
+  check_matrix(request);
   std::vector<std::string> notes;
   const auto padding = N - static_cast<Index>(seen.size());
   if (padding > 0 && request.nodes.empty())
     notes.push_back(fmt::format("{} of {} positions get no attention and are left out as padding", padding, N));
-  return correlation_input(R, names, chosen(request, names, std::move(seen)), request, std::move(notes));
+  const Nodes positions = chosen(request, names, std::move(seen));
+  Matrix R = attention_correlation(attention, values, positions);
+  names = names_at(names, positions);
+  if (const auto same = copies(R))
+    notes.push_back(fmt::format("tokens such as '{}' and '{}' pay the same attention: of their edges rounding decides",
+                                names[static_cast<std::size_t>(same->first)],
+                                names[static_cast<std::size_t>(same->second)]));
+  return {std::move(names), positions, FisherZ(std::move(R), request.samples), std::move(notes), true};
 }
 
 std::optional<std::string> matrix_name(const TensorFile& file) {
@@ -209,8 +242,7 @@ Input tensor_input(const TensorFile& file, const Request& request) {
   if (request.logarithm)
     throw InvalidArgument(fmt::format("{} holds no observations to take logarithms of", request.file));
   Request complete = request;
-  if (const auto recorded = file.metadata.find("num_samples");
-      !(request.samples > 0) && recorded != file.metadata.end())
+  if (const auto recorded = file.metadata.find("num_samples"); request.samples == 0 && recorded != file.metadata.end())
     complete.samples = parse_number(recorded->second).value_or(0);
   const std::string name = tensor_name(file, request);
   const Matrix matrix = one_head(file, name, request);
@@ -224,7 +256,9 @@ Input tensor_input(const TensorFile& file, const Request& request) {
   if (matrix.shape()[0] != matrix.shape()[1])
     throw InvalidArgument(fmt::format("tensor '{}' has {} rows and {} columns, correlations are square", name,
                                       matrix.shape()[0], matrix.shape()[1]));
-  return correlation_input(matrix, names, chosen(complete, names, everything(names.size())), complete);
+  check_matrix(complete);
+  const Nodes positions = chosen(complete, names, everything(names.size()));
+  return {names_at(names, positions), positions, FisherZ(submatrix(matrix, positions), complete.samples)};
 }
 
 Input read_input(const Request& request) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "saddle/analysis/causal_discovery/correlation.hpp"
 #include "saddle/analysis/causal_discovery/output.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
@@ -40,6 +41,19 @@ Index find_node(const Input& input, const std::string& wanted) {
                         close.empty() ? "" : fmt::format("did you mean '{}'?", close));
 }
 
+// Of copies one is enough, and which one nobody but the user knows.
+void refuse_copies(const Input& input, const std::string& file) {
+  const auto* z = std::get_if<FisherZ>(&input.test);
+  const auto same = z != nullptr ? copies(z->correlation()) : std::nullopt;
+  if (!same) return;
+  const auto name = [&](Index v) { return input.names[static_cast<std::size_t>(v)]; };
+  throw InvalidArgument(
+      fmt::format("{}{}'{}' and '{}' are copies of each other up to scale and shift: their correlation is {}", file,
+                  file.empty() ? "" : ": ", name(same->first), name(same->second),
+                  z->correlation()(same->first, same->second) > 0 ? 1 : -1),
+      fmt::format("leave one of them out: name the others in nodes, without '{}'", name(same->second)));
+}
+
 }  // namespace
 
 std::string_view to_string(Algorithm algorithm) { return algorithms[static_cast<std::size_t>(algorithm)]; }
@@ -49,6 +63,7 @@ TestKind parse_test(std::string_view name) { return parse<TestKind>(tests, name,
 
 Answer discover(Input input, const Request& request, const IsExplanation& judge) {
   Answer answer{request, std::move(input), {}};
+  if (!answer.input.tokens) refuse_copies(answer.input, request.file);
   const IndependenceTest& test = answer.input.test;
   if (request.target) answer.target = find_node(answer.input, *request.target);
   switch (request.algorithm) {

@@ -7,6 +7,7 @@
 
 #include "saddle/analysis/causal_discovery/cleann.hpp"
 #include "saddle/analysis/causal_discovery/learn.hpp"
+#include "saddle/analysis/causal_discovery/table.hpp"
 #include "saddle/base/tensor.hpp"
 
 namespace saddle::analysis::causal_discovery {
@@ -19,9 +20,6 @@ SADDLE_API std::string_view to_string(TestKind test);  // "auto", "fisher_z", "c
 // By name; throw InvalidArgument with the nearest.
 SADDLE_API Algorithm parse_algorithm(std::string_view name);
 SADDLE_API TestKind parse_test(std::string_view name);
-
-// More categories than this in a column are numbers that somebody took for categories.
-inline constexpr std::int32_t most_categories = 100;
 
 struct Request {
   std::string file;                      // a table (.csv, .tsv, .txt), or .safetensors with attention or correlations
@@ -47,6 +45,7 @@ struct Input {
   Nodes positions;                 // of the nodes in the file
   IndependenceTest test;
   std::vector<std::string> notes = {};  // sentences on what a reader should know
+  bool tokens = false;                  // of one head of attention; else variables, no two of them copies
 };
 
 struct Answer {
@@ -59,7 +58,7 @@ struct Answer {
 };
 
 // Attention [N,N] of one head as input. Positions whose attention column is 0 are padding and left out unless the
-// request names its nodes. Throws InvalidArgument.
+// request names its nodes; what their rows hold does not matter. Throws InvalidArgument.
 SADDLE_API Input attention_input(const Matrix& attention, std::vector<std::string> names, const Request& request,
                                  const Matrix* values = nullptr);
 // Its attention or correlations; request.file names it in messages. Throws InvalidArgument and DataError.
@@ -69,7 +68,8 @@ SADDLE_API std::optional<std::string> matrix_name(const TensorFile& file);
 // Reads request.file. Throws IoError, DataError and InvalidArgument.
 SADDLE_API Input read_input(const Request& request);
 
-// `judge` asks a model about sets of node numbers, see explain().
+// `judge` asks a model about sets of node numbers, see explain(). Throws InvalidArgument where two variables are copies
+// of each other: of such pairs rounding would decide.
 SADDLE_API Answer discover(Input input, const Request& request, const IsExplanation& judge = {});
 SADDLE_API Answer discover(const Request& request);
 

@@ -83,10 +83,10 @@ TEST(Table, RowsWithoutAValueCanGo) {
   EXPECT_THROW(table("a,b\n1,?\n").drop_incomplete(), DataError);
   Request request;
   request.file = "t.csv";
-  request.text = "a,b\n1,1\n2,?\n1,2\n2,1\n";
+  request.text = "a,b\n1,1.5\n2,?\n3,2.5\n4,1.25\n5,0.5\n";
   EXPECT_THAT([&] { discover(request); }, ThrowsMessage<DataError>(HasSubstr("t.csv:3")));
   request.drop_missing = true;
-  EXPECT_THAT(discover(request).input.notes, ElementsAre(HasSubstr("1 of 4 rows")));
+  EXPECT_THAT(discover(request).input.notes.front(), HasSubstr("1 of 5 rows"));
 }
 
 TEST(Table, NumbersAndCategories) {
@@ -106,6 +106,16 @@ TEST(Table, NumbersAndCategories) {
   for (int i = 0; i < 20; ++i) many += std::to_string(i) + ".5\n";
   EXPECT_TRUE(table(many).discrete().empty());
   EXPECT_TRUE(table(many).numeric());
+}
+
+// Categories repeat: numbers five times and more, words at least twice.
+TEST(Table, WhatRepeatsTooSeldomIsNoCategory) {
+  std::string text = "constant,flag,grade,real,word,name\n";
+  for (int i = 0; i < 20; ++i)
+    text += "7," + std::to_string(i % 2) + "," + std::to_string(i % 5) + "," + std::to_string(i) + ".5," +
+            (i % 10 == 0 ? "red" : "blue" + std::to_string(i % 10)) + ",n" + std::to_string(i) + "\n";
+  EXPECT_THAT(table(text).discrete(), ElementsAre("flag", "grade", "word", "name"));
+  EXPECT_THAT(table(text).scattered(), ElementsAre("grade", "real", "name"));
 }
 
 // x -> z <- y, z -> w, observed without noise to speak of.
@@ -192,6 +202,111 @@ TEST(Discover, MixedTables) {
   EXPECT_TRUE(std::holds_alternative<ChiSquare>(discover(request).input.test));
 }
 
+// Few rows make few values of anything: only values that repeat are categories.
+TEST(Discover, ColumnsOfRealNumbersAreNoCategories) {
+  std::string text = "x,y,flag\n", constant = "x,y,c\n", few = "x,y\n", words = "x,y,colour\n";
+  Stream stream(35, "table");
+  for (int s = 0; s < 90; ++s) {
+    const double x = stream.normal(), y = x + 0.1 * stream.normal();
+    const std::string both = format_number(x) + "," + format_number(y);
+    text += both + (s % 2 == 0 ? ",0\n" : ",1\n");
+    constant += both + ",1\n";
+    words += both + (s % 2 == 0 ? ",red\n" : ",blue\n");
+    if (s < 8) few += both + "\n";
+  }
+  Request request;
+  request.file = "t.csv";
+  request.text = text;
+  const Answer mixed = discover(request);
+  EXPECT_TRUE(std::holds_alternative<FisherZ>(mixed.input.test));
+  EXPECT_TRUE(mixed.discovery.graph.adjacent(0, 1));
+  EXPECT_THAT(mixed.input.notes, ElementsAre(HasSubstr("few different values as numbers, too: flag")));
+  request.text = few;
+  const Answer short_one = discover(request);
+  EXPECT_TRUE(std::holds_alternative<FisherZ>(short_one.input.test));
+  EXPECT_TRUE(short_one.discovery.graph.adjacent(0, 1));
+  request.text = constant;
+  EXPECT_THAT([&] { discover(request); }, ThrowsMessage<InvalidArgument>(HasSubstr("column 'c' is constant")));
+  request.text = words;
+  EXPECT_THAT([&] { discover(request); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("'x' has 90 different values in 90 rows")));
+  request.test = TestKind::chi_square;  // who asks for it gets it
+  EXPECT_TRUE(std::holds_alternative<ChiSquare>(discover(request).input.test));
+}
+
+// Given one of two copies, what is left of the other is rounding.
+TEST(Discover, CopiesAreRefusedByName) {
+  Stream stream(36, "table");
+  std::string text = "a,b,c\n";
+  Matrix R({3, 3});
+  for (int s = 0; s < 200; ++s) {
+    const double a = stream.normal();
+    text += format_number(a) + "," + format_number(3 * a + 1) + "," + format_number(a + stream.normal()) + "\n";
+  }
+  Request request;
+  request.file = "t.csv";
+  request.text = text;
+  EXPECT_THAT([&] { discover(request); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("t.csv: 'a' and 'b' are copies of each other")));
+  request.nodes = {"a", "c"};
+  EXPECT_TRUE(discover(request).discovery.graph.adjacent(0, 1));
+
+  for (Index i = 0; i < 3; ++i) R(i, i) = 1;
+  R(0, 2) = R(2, 0) = -1;
+  EXPECT_THAT(
+      [&] {
+        discover({{"x", "y", "z"}, {0, 1, 2}, FisherZ(R, 50)}, Request{});
+      },
+      ThrowsMessage<InvalidArgument>(testing::StartsWith("'x' and 'z' are copies")));
+}
+
+// Of tokens that pay the same attention there is a note: a whole model should not stop for one of its heads.
+TEST(Discover, CopiesAmongTokensAreNoted) {
+  Matrix attention({3, 3});
+  attention(0, 0) = attention(1, 0) = 1;
+  attention(2, 1) = attention(2, 2) = 0.5;
+  Request request;
+  request.samples = 64;
+  const Answer answer = discover(attention_input(attention, {}, request), request);
+  EXPECT_THAT(answer.input.notes, ElementsAre(HasSubstr("'0' and '1' pay the same attention")));
+  EXPECT_TRUE(answer.discovery.graph.adjacent(0, 1));
+}
+
+TEST(Discover, RowsAndSamplesMustSuffice) {
+  Request request;
+  request.file = "t.csv";
+  const auto refused = [&](const std::string& text, const std::string& message) {
+    request.text = text;
+    EXPECT_THAT([&] { discover(request); }, ThrowsMessage<InvalidArgument>(HasSubstr(message)));
+  };
+  refused("a,b,c\n1,2,3\n", "one row says nothing");
+  refused("a,b\nyes,no\n", "one row says nothing");
+  refused("a,b\n1.5,2\n2.5,3\n3.5,5\n", "needs 4 rows or more, found 3");
+  request.rows = 1;
+  refused(observations(), "one row says nothing");
+  request.rows = 3;
+  refused(observations(), "needs 4 rows or more, found 3");
+  request.rows = 0;
+  for (const double samples : {2.0, -4.0, std::nan("")}) {
+    request.samples = samples;
+    refused(observations(), "Fisher's z needs 4 or more");
+  }
+  std::string words = "a,b\n";
+  for (int s = 0; s < 20; ++s) words += s % 3 == 0 ? "yes,no\n" : "no,yes\n";
+  refused(words, "takes no number of samples");
+  // Many columns and few rows end, too.
+  std::string wide = "c0", row;
+  for (int c = 1; c < 24; ++c) wide += ",c" + std::to_string(c);
+  Stream stream(37, "wide");
+  for (int r = 0; r < 4; ++r) {
+    wide += '\n';
+    for (int c = 0; c < 24; ++c) wide += (c > 0 ? "," : "") + format_number(stream.normal());
+  }
+  request.samples = 0;
+  request.text = wide;
+  EXPECT_EQ(discover(request).discovery.tests.size(), 1U);
+}
+
 TEST(Discover, RefusesTablesThatDoNotFit) {
   Request request;
   request.file = "t.csv";
@@ -200,9 +315,9 @@ TEST(Discover, RefusesTablesThatDoNotFit) {
     EXPECT_THAT([&] { discover(request); }, ThrowsMessage<Error>(HasSubstr(message)));
   };
   request.test = TestKind::fisher_z;
-  refused("a,b\n1,2\n1,3\n1,4\n", "column 'a' is constant");
+  refused("a,b\n1,2\n1,3\n1,4\n1,5\n", "column 'a' is constant");
   request.logarithm = true;
-  refused("a,b\n1,2\n-1,3\n3,4\n", "-1 has no logarithm");
+  refused("a,b\n1,2\n-1,3\n3,4\n4,7\n", "-1 has no logarithm");
   request.test = TestKind::chi_square;
   refused("a,b\n1,2\n1,3\n", "logarithm");
   request.logarithm = false;
@@ -241,6 +356,42 @@ TEST_F(RequestFile, TableOnDisk) {
   io::write_atomically(path("packed.csv"), std::string_view("\x1f\x8b\x08"));
   request.file = path("packed.csv");
   EXPECT_THAT([&] { discover(request); }, ThrowsMessage<DataError>(HasSubstr("gzip")));
+  io::write_atomically(path("empty.csv"), std::string_view());
+  request.file = path("empty.csv");
+  EXPECT_THAT([&] { discover(request); }, ThrowsMessage<DataError>(HasSubstr("the file is empty")));
+  std::filesystem::create_directory(path("folder.csv"));
+  request.file = path("folder.csv");
+  EXPECT_THROW(discover(request), IoError);
+}
+
+// Padding has neither row nor column.
+TEST_F(RequestFile, PaddedAttention) {
+  Tensor attention(DType::f64, {4, 4});
+  Stream stream(34, "attention");
+  for (Index i = 0; i < 3; ++i)
+    for (Index j = 0; j < 3; ++j) attention.set(4 * i + j, 0.05 + stream.uniform());
+  TensorFile file;
+  file.tensors["attention"] = attention;
+  file.metadata["num_samples"] = "768";
+  Request request;
+  request.file = "padded.safetensors";
+  const Input whole = tensor_input(file, request);
+  EXPECT_THAT(whole.positions, ElementsAre(0, 1, 2));
+  EXPECT_THAT(whole.notes, ElementsAre(HasSubstr("1 of 4 positions")));
+  request.nodes = {"0", "1", "2"};
+  EXPECT_EQ(std::get<FisherZ>(tensor_input(file, request).test).correlation()(0, 2),
+            std::get<FisherZ>(whole.test).correlation()(0, 2));
+  Tensor values(DType::f64, {4, 8});
+  for (Index i = 0; i < values.size(); ++i) values.set(i, stream.normal());
+  file.tensors["values"] = values;
+  request.values = "values";
+  EXPECT_EQ(tensor_input(file, request).names.size(), 3U);
+  request.nodes = {"0", "3"};
+  EXPECT_THAT([&] { tensor_input(file, request); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("row 3 of the attention is empty")));
+  request.nodes = {};
+  file.tensors["attention"] = Tensor(DType::f64, {4, 4});
+  EXPECT_THAT([&] { tensor_input(file, request); }, ThrowsMessage<InvalidArgument>(HasSubstr("0 everywhere")));
 }
 
 TEST_F(RequestFile, AttentionOfAHead) {

@@ -24,10 +24,10 @@ std::array<Nodes, 2> pools_of(Index a, Index b, const Nodes& around_a, const Nod
 }
 
 Outcome search_pair(const IndependenceTest& test, double alpha, Index size, Index a, Index b,
-                    const std::array<Nodes, 2>& pools) {
-  Outcome outcome = search(test, alpha, {a, b, pools[0], size});
+                    const std::array<Nodes, 2>& pools, Progress& progress) {
+  Outcome outcome = search(test, alpha, {a, b, pools[0], size, {}, &progress});
   if (outcome.separating || size == 0) return outcome;
-  Outcome second = search(test, alpha, {a, b, pools[1], size, {&pools[0]}});
+  Outcome second = search(test, alpha, {a, b, pools[1], size, {&pools[0]}, &progress});
   second.tests += outcome.tests;
   return second;
 }
@@ -59,7 +59,7 @@ void Skeleton::count(Index size, Index tested) {
   tests[static_cast<std::size_t>(size)] += tested;
 }
 
-void check(const Options& options) {
+Options checked(const IndependenceTest& test, const Options& options) {
   if (!(options.alpha > 0 && options.alpha < 1))
     throw InvalidArgument(fmt::format("alpha is {}, expected a number between 0 and 1", options.alpha),
                           "0.01 and 0.05 are usual");
@@ -68,6 +68,12 @@ void check(const Options& options) {
         fmt::format("the largest conditioning set has {} variables, expected 0 or more, or -1 for "
                     "no limit",
                     options.max_size));
+  Options limited = options;
+  if (const auto* z = std::get_if<FisherZ>(&test)) {
+    const auto largest = static_cast<Index>(std::min(z->samples() - fewest_samples, 1e9));
+    limited.max_size = options.max_size < 0 ? largest : std::min(options.max_size, largest);
+  }
+  return limited;
 }
 
 std::vector<std::pair<Index, Index>> adjacent_pairs(const Graph& graph) {
@@ -78,10 +84,12 @@ std::vector<std::pair<Index, Index>> adjacent_pairs(const Graph& graph) {
   return pairs;
 }
 
-bool search_neighbours(const IndependenceTest& test, const Options& options, Index size, Skeleton& skeleton) {
+bool search_neighbours(const IndependenceTest& test, const Options& options, Index size, Skeleton& skeleton,
+                       Progress& progress) {
   const auto pairs = adjacent_pairs(skeleton.graph);
   const auto n = static_cast<std::size_t>(skeleton.graph.size()), total = pairs.size();
   const std::size_t step = options.stable || size == 0 ? total : static_cast<std::size_t>(block);
+  progress.begin("sets of " + std::to_string(size), total);
   bool any = false;
   for (std::size_t start = 0; start < total; start += step) {
     const std::size_t count = std::min(step, total - start);
@@ -99,7 +107,8 @@ bool search_neighbours(const IndependenceTest& test, const Options& options, Ind
                  [&](Index i) {
                    const auto at = static_cast<std::size_t>(i);
                    const auto [a, b] = pairs[start + at];
-                   outcomes[at] = search_pair(test, options.alpha, size, a, b, pools[at]);
+                   outcomes[at] = search_pair(test, options.alpha, size, a, b, pools[at], progress);
+                   progress.count(1);
                  },
                  {Schedule::dynamic, worth_threads(test, work) ? 0 : 1});
 
@@ -114,7 +123,7 @@ bool search_neighbours(const IndependenceTest& test, const Options& options, Ind
       if (fewer) {
         pools[i] = pools_of(a, b, skeleton.graph.neighbours(a), skeleton.graph.neighbours(b));
         if (outcome.separating)
-          outcome = search_pair(test, options.alpha, size, a, b, pools[i]);
+          outcome = search_pair(test, options.alpha, size, a, b, pools[i], progress);
         else
           outcome.tests = distinct_subsets(pools[i], size);
       }
@@ -131,7 +140,7 @@ bool search_neighbours(const IndependenceTest& test, const Options& options, Ind
   return any;
 }
 
-Skeleton learn_skeleton(const IndependenceTest& test, const Options& options, Mark mark) {
+Skeleton learn_skeleton(const IndependenceTest& test, const Options& options, Mark mark, Progress& progress) {
   Skeleton skeleton(size(test), mark);
   const auto largest_degree = [&] {
     Index largest = 0;
@@ -139,7 +148,7 @@ Skeleton learn_skeleton(const IndependenceTest& test, const Options& options, Ma
     return largest;
   };
   for (Index k = 0; largest_degree() > k && (options.max_size < 0 || k <= options.max_size); ++k)
-    search_neighbours(test, options, k, skeleton);
+    search_neighbours(test, options, k, skeleton, progress);
   return skeleton;
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "saddle/analysis/causal_discovery/learn.hpp"
+#include "saddle/analysis/causal_discovery/progress_internal.hpp"
 
 namespace saddle::analysis::causal_discovery {
 
@@ -21,13 +22,16 @@ struct Skeleton {
   void count(Index size, Index tested);
 };
 
-void check(const Options& options);
+// The options as far as the test carries them: Fisher's z says nothing given more variables than n - 4. Throws
+// InvalidArgument.
+Options checked(const IndependenceTest& test, const Options& options);
 std::vector<std::pair<Index, Index>> adjacent_pairs(const Graph& graph);
 
 // Tries for every adjacent pair the sets of `size` neighbours of one, then of the other. Whether there was any set.
-bool search_neighbours(const IndependenceTest& test, const Options& options, Index size, Skeleton& skeleton);
+bool search_neighbours(const IndependenceTest& test, const Options& options, Index size, Skeleton& skeleton,
+                       Progress& progress);
 
 // The rounds of PC, from the complete graph with `mark` at all ends.
-Skeleton learn_skeleton(const IndependenceTest& test, const Options& options, Mark mark);
+Skeleton learn_skeleton(const IndependenceTest& test, const Options& options, Mark mark, Progress& progress);
 
 }  // namespace saddle::analysis::causal_discovery

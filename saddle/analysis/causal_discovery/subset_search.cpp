@@ -77,7 +77,7 @@ class Walk {
         conditioning_.condition(depth, i);
         if (extend(depth + 1, i + 1)) return true;
       } else if (!known()) {
-        ++outcome_.tests;
+        if (++outcome_.tests % sign_of_life == 0 && wanted_.progress != nullptr) wanted_.progress->count();
         if (!(conditioning_.p_value(depth, i) > alpha_)) continue;
         outcome_.separating.emplace();
         for (const Index each : members_) outcome_.separating->push_back(wanted_.pool[static_cast<std::size_t>(each)]);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "saddle/analysis/causal_discovery/independence.hpp"
+#include "saddle/analysis/causal_discovery/progress_internal.hpp"
 
 namespace saddle::analysis::causal_discovery {
 
@@ -12,6 +13,7 @@ struct Search {
   Nodes pool;                             // the sets are subsets of it, in lexicographic order
   Index size;                             // of each set
   std::vector<const Nodes*> tested = {};  // subsets of any of these are known and passed over
+  Progress* progress = nullptr;           // gets signs of life
 };
 
 struct Outcome {
@@ -23,6 +25,9 @@ SADDLE_API Outcome search(const IndependenceTest& test, double alpha, const Sear
 
 // The next set of the same size out of 0..n-1 in lexicographic order; false after the last.
 bool next_subset(Nodes& set, Index n);
+
+// A sign of life after so many tests: often enough, and too seldom to take time.
+inline constexpr Index sign_of_life = 1024;
 
 // Whether so many tests take longer than it takes to wake other threads.
 bool worth_threads(const IndependenceTest& test, double tests);

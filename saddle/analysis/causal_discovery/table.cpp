@@ -24,6 +24,16 @@ std::string_view trimmed(std::string_view text) {
                                          : text.substr(first, text.find_last_not_of(" \t\r") + 1 - first);
 }
 
+// Different values that a column of so many rows may have as one of categories: chi-square wants about 5 observations
+// of each. Words can be nothing else, so of them only columns of names are ruled out.
+std::size_t most_different(std::size_t rows, bool numbers) {
+  return std::min<std::size_t>(rows / (numbers ? 5 : 2), most_categories);
+}
+
+bool all_numbers(const auto& fields) {
+  return std::all_of(fields.begin(), fields.end(), [](std::string_view field) { return parse_number(field); });
+}
+
 bool missing(std::string_view field) {
   return field.empty() || field == "?" || field == "NA" || field == "NaN" || field == "nan";
 }
@@ -140,14 +150,22 @@ Table parse_table(std::string_view text, const std::string& file) {
   return table;
 }
 
-Table read_table(const std::string& file) {
+std::optional<std::string> read_bytes(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
   std::ostringstream text;
-  text << stream.rdbuf();
-  if (!stream || !text) throw IoError("cannot read " + file, "give the path of a CSV file that exists");
-  const std::string bytes = std::move(text).str();
-  if (bytes.starts_with("\x1f\x8b")) throw DataError(file, 0, 0, "the file is packed with gzip", "unpack it first");
-  return parse_table(bytes, file);
+  // To copy nothing at all counts as a failure, so an empty file is not copied.
+  if (stream.peek() != std::ifstream::traits_type::eof()) text << stream.rdbuf();
+  if (!stream.is_open() || stream.bad() || !text) return std::nullopt;
+  return std::move(text).str();
+}
+
+Table read_table(const std::string& file) {
+  const auto bytes = read_bytes(file);
+  if (!bytes) throw IoError("cannot read " + file, "give the path of a CSV file that exists");
+  if (bytes->starts_with("\x1f\x8b"))
+    throw DataError(file, 0, 0, "the file is packed with gzip",
+                    "unpack it first; the command line does that by itself");
+  return parse_table(*bytes, file);
 }
 
 Table Table::select(const std::vector<std::string>& wanted) const {
@@ -233,17 +251,22 @@ std::vector<std::string> Table::discrete() const {
   std::vector<std::string> found;
   for (std::size_t c = 0; c < columns.size(); ++c) {
     const std::set<std::string_view> different(columns[c].begin(), columns[c].end());
-    if (different.size() <= few_values ||
-        !std::all_of(different.begin(), different.end(), [](std::string_view field) { return parse_number(field); }))
-      found.push_back(names[c]);
+    if ((different.size() > 1 && different.size() <= few_values) || !all_numbers(different)) found.push_back(names[c]);
+  }
+  return found;
+}
+
+std::vector<std::string> Table::scattered() const {
+  std::vector<std::string> found;
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    const std::set<std::string_view> different(columns[c].begin(), columns[c].end());
+    if (different.size() > most_different(lines.size(), all_numbers(different))) found.push_back(names[c]);
   }
   return found;
 }
 
 bool Table::numeric() const {
-  return std::all_of(columns.begin(), columns.end(), [](const std::vector<std::string>& column) {
-    return std::all_of(column.begin(), column.end(), [](const std::string& field) { return parse_number(field); });
-  });
+  return std::all_of(columns.begin(), columns.end(), [](const auto& column) { return all_numbers(column); });
 }
 
 }  // namespace saddle::analysis::causal_discovery

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,9 @@
 #include "saddle/base/view.hpp"
 
 namespace saddle::analysis::causal_discovery {
+
+// More categories than this in a column are numbers that somebody took for categories.
+inline constexpr std::int32_t most_categories = 100;
 
 struct Table {
   std::string file;  // as it is called in messages
@@ -30,8 +34,11 @@ struct Table {
   SADDLE_API Matrix numbers() const;
   // The fields of each column as numbers from 0, in the order of the sorted fields.
   SADDLE_API std::vector<std::vector<std::int32_t>> categories() const;
-  // Names of the columns with few different values, or with a field that is no number.
+  // Names of the columns with few different values, but more than one, or with a field that is no number.
   SADDLE_API std::vector<std::string> discrete() const;
+  // Names of the columns whose values repeat too seldom for categories: numbers with fewer than 5 rows for each
+  // different value, words with fewer than 2, and whatever has over 100 of them.
+  SADDLE_API std::vector<std::string> scattered() const;
   // Whether all fields are numbers.
   SADDLE_API bool numeric() const;
 };
@@ -39,7 +46,9 @@ struct Table {
 // Fields are separated by whichever of comma, semicolon, tab and blank the first line has, in this order; quotes as in
 // CSV. Throws DataError for lines of another length, equal names, no rows.
 SADDLE_API Table parse_table(std::string_view text, const std::string& file);
-// Throws IoError.
+// The bytes of a file; nothing if it cannot be read.
+SADDLE_API std::optional<std::string> read_bytes(const std::string& file);
+// Throws IoError, and DataError as parse_table does.
 SADDLE_API Table read_table(const std::string& file);
 
 }  // namespace saddle::analysis::causal_discovery

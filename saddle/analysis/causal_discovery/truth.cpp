@@ -56,11 +56,9 @@ TrueEdges parse_truth(std::string_view text, const std::string& file) {
 }
 
 TrueEdges read_truth(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (!stream || !text) throw IoError("cannot read the true graph " + file, "is the file there, and readable?");
-  return parse_truth(std::move(text).str(), file);
+  const auto bytes = read_bytes(file);
+  if (!bytes) throw IoError("cannot read the true graph " + file, "is the file there, and readable?");
+  return parse_truth(*bytes, file);
 }
 
 Agreement compare(const Graph& graph, const std::vector<std::string>& names, const TrueEdges& truth) {

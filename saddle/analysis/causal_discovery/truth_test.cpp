@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstdio>
+#include <fstream>
 
 #include "saddle/base/error.hpp"
 
@@ -23,6 +25,14 @@ TEST(Truth, WhatIsNoGraphIsRefused) {
   EXPECT_THROW(parse_truth("1. -->\n", "graph.txt"), DataError);
   EXPECT_THROW(parse_truth("cause,effect\na,b\nb,b\n", "graph.csv"), DataError);
   EXPECT_THROW(read_truth("missing.csv"), IoError);
+}
+
+TEST(Truth, AnEmptyFileIsEmptyNotMissing) {
+  const std::string file = testing::TempDir() + "saddle_empty_truth.csv";
+  std::ofstream(file).close();
+  EXPECT_THAT([&] { read_truth(file); }, testing::ThrowsMessage<DataError>(testing::HasSubstr("the file is empty")));
+  std::remove(file.c_str());
+  EXPECT_THROW(read_truth(testing::TempDir()), IoError);  // a folder
 }
 
 // a -> b, b - c, a - d beside a -> b -> c.
