@@ -2,6 +2,7 @@
 // hands them over.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -38,9 +39,11 @@ struct AnalyzeArguments {
 std::map<std::string, std::string> analysis_options(const AnalyzeArguments& arguments);
 
 struct PruneArguments {
+  static constexpr Index not_given = std::numeric_limits<Index>::min();
+
   std::vector<std::string> runs, by, assignments;
   std::string keep, remove, out, html, data, folder;
-  Index draws = 5, samples = 0, seed = 0;
+  Index draws = 5, samples = not_given, seed = 0;
   bool per_layer = false, force = false, rescale = false, curve = false, test = false;
 };
 

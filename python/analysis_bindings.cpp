@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "saddle/analysis/causal_discovery/causal_discovery.hpp"
 #include "saddle/analysis/depth_width/plan.hpp"
@@ -333,15 +334,17 @@ py::dict discover(const Numbers& values, const std::string& of, const std::strin
   return discovery_of(answer);
 }
 
-std::string plan(const std::string& params, const std::string& flops, const std::string& tokens, Index depth,
-                 Index width, Index heads, const std::string& config, Index multiple, double band) {
-  analysis::depth_width::PlanRequest request;
+std::string plan(const std::string& params, const std::string& flops, const std::string& tokens,
+                 std::optional<Index> depth, std::optional<Index> width, std::optional<Index> heads,
+                 const std::string& config, Index multiple, double band) {
+  using analysis::depth_width::PlanRequest;
+  PlanRequest request;
   request.params = params;
   request.flops = flops;
   request.tokens = tokens;
-  request.depth = depth;
-  request.width = width;
-  request.heads = heads;
+  request.depth = depth.value_or(PlanRequest::not_given);
+  request.width = width.value_or(PlanRequest::not_given);
+  request.heads = heads.value_or(PlanRequest::not_given);
   request.config = config;
   request.multiple = multiple;
   request.band = band;

@@ -4,14 +4,19 @@
 #include <fmt/format.h>
 #include <torch/utils.h>
 
+#include <exception>
+
 #include "saddle/base/error.hpp"
 #include "saddle/base/parallel.hpp"
 #include "saddle/base/text.hpp"
 #include "saddle/data/find.hpp"
+#include "saddle/data/next_event.hpp"
 #include "saddle/run/settings.hpp"
 #include "saddle/train/probe.hpp"
 #include "saddle/train/result.hpp"
 #include "saddle/train/run_folder.hpp"
+#include "saddle/train/tabular/probe.hpp"
+#include "table.hpp"
 #include "training.hpp"
 
 namespace saddle::cli {
@@ -20,8 +25,8 @@ namespace {
 
 run::Settings settings_of(const AnalyzeArguments& arguments, const std::string& input) {
   run::Settings settings;
-  if (const auto config = train::config_of(input); !config.empty()) {
-    settings = run::resolve(run::read_settings(config.string()));
+  if (const auto told = train::settings_of_run(input)) {
+    settings = *told;
   } else if (arguments.data.empty()) {
     throw InvalidArgument(fmt::format("{} does not say what it was trained on", input),
                           "give --data, or the folder of the run");
@@ -54,7 +59,9 @@ analysis::Result analyze_model(const analysis::Analysis& analysis, const Analyze
                                const std::string& input, analysis::Options& options) {
   const train::Trained trained = train::read_trained(input);
   const run::Settings settings = settings_of(arguments, input);
-  const data::Task task = data::find_task(settings.data.name, train::where_of(settings.data));
+  data::Task task = data::find_task(settings.data.name, train::where_of(settings.data));
+  if (trained.data.kind == data::Kind::events)
+    task = data::next_event_task(task, {.window = trained.data.usual_length});
   analysis::ProbedModel model;
   model.name = fmt::format("{}, {}", input, task.name);
   model.classes = trained.data.classes;
@@ -71,6 +78,58 @@ analysis::Result analyze_model(const analysis::Analysis& analysis, const Analyze
   return analysis.on_model(model, options);
 }
 
+void require_tables(const analysis::Analysis& analysis, const std::string& input) {
+  for (const char* name : {"attention_paths", "depth_width", "energy"})
+    if (analysis.name == name)
+      throw NotSupported(
+          fmt::format("'{}' is about models of single samples, and {} is a model of a table: its layers take turns "
+                      "between rows and attributes",
+                      name, input),
+          {}, "head_redundancy, spectrum, rank_collapse and causal_discovery look at each kind of layer for itself");
+}
+
+// Attention between rows and attention between attributes are two results, each under its name; where an analysis
+// cannot look at one of them, the other stays. Option `between` takes one alone.
+std::vector<std::pair<std::string, analysis::Result>> analyze_table(const analysis::Analysis& analysis,
+                                                                    const AnalyzeArguments& arguments,
+                                                                    const std::string& input,
+                                                                    analysis::Options& options) {
+  require_tables(analysis, input);
+  const std::string between = options.text("between", "");
+  if (!between.empty() && between != "rows" && between != "attributes")
+    throw InvalidArgument(fmt::format("option 'between' takes rows or attributes, found '{}'", between));
+  const train::tabular::TrainedTable trained = train::tabular::read_trained_table(input);
+  const data::WholeTable table = rows_for(trained, input, arguments.data, arguments.folder);
+  const train::tabular::TableProbes probes = train::tabular::probe(trained, table, arguments.samples, arguments.sample);
+  const std::string shown =
+      fmt::format("while the model predicts {} of {} rows beside {} of the {} that it has learned from",
+                  probes.attributes[1].samples.size(), table.rows, probes.attributes[0].samples.size(),
+                  static_cast<Index>(trained.context.size()) / trained.encoding.width());
+  std::vector<std::pair<std::string, analysis::Result>> results;
+  std::exception_ptr refused;
+  std::string left_out;
+  for (const std::string kind : {"rows", "attributes"}) {
+    if (!between.empty() && between != kind) continue;
+    analysis::ProbedModel model;
+    model.name = fmt::format("{}, {}, attention between {}", input, table.name, kind);
+    model.classes = trained.target().categories;
+    model.weights = train::plain_weights(*trained.model);
+    model.probes = kind == "rows" ? std::vector{probes.rows} : probes.attributes;
+    try {
+      results.emplace_back(input + " " + kind, analysis.on_model(model, options));
+    } catch (const NotSupported& error) {
+      refused = std::current_exception();
+      left_out = fmt::format("Attention between {} is left out: {}.", kind, error.what());
+      continue;
+    }
+    auto& findings = results.back().second.findings;
+    findings.insert(findings.begin(), fmt::format("Attention between {} {}.", kind, shown));
+  }
+  if (results.empty()) std::rethrow_exception(refused);
+  if (!left_out.empty()) results.front().second.findings.push_back(left_out);
+  return results;
+}
+
 }  // namespace
 
 int run_analyze(const AnalyzeArguments& arguments, const Context& context) {
@@ -82,6 +141,10 @@ int run_analyze(const AnalyzeArguments& arguments, const Context& context) {
   std::vector<std::pair<std::string, analysis::Result>> results;
   for (const std::string& input : arguments.inputs) {
     analysis::Options options(analysis_options(arguments));
+    if (is_model(input) && train::tabular::holds_table(input)) {
+      for (auto& result : analyze_table(analysis, arguments, input, options)) results.push_back(std::move(result));
+      continue;
+    }
     results.emplace_back(input, is_model(input) ? analyze_model(analysis, arguments, input, options)
                                                 : analyze_plain_file(analysis, input, options));
   }

@@ -88,12 +88,12 @@ int run_eval(const EvalArguments& arguments, const Context& context) {
   if (train::tabular::holds_table(arguments.run)) return eval_table(arguments, context);
   const train::Trained trained = train::read_trained(arguments.run);
   run::Settings settings;
-  const fs::path config = train::config_of(arguments.run);
   if (arguments.data.empty()) {
-    if (config.empty())
+    const auto told = train::settings_of_run(arguments.run);
+    if (!told)
       throw InvalidArgument(fmt::format("{} does not say what it was trained on", arguments.run),
                             "give --data, or the folder of the run");
-    settings = run::resolve(run::read_settings(config.string()));
+    settings = *told;
   } else {
     settings.data.name = arguments.data;
   }
@@ -120,8 +120,7 @@ int run_predict(const PredictArguments& arguments, const Context& context) {
                           "saddle train --model npt trains one");
   const train::Trained trained = train::read_trained(arguments.run);
   data::Where where;
-  if (const fs::path config = train::config_of(arguments.run); !config.empty())
-    where = train::where_of(run::resolve(run::read_settings(config.string())).data);
+  if (const auto told = train::settings_of_run(arguments.run)) where = train::where_of(told->data);
   const data::DatasetPtr samples = data::open_samples(arguments.file, trained.data, where);
   const train::Evaluation evaluation = evaluate(trained, samples);
   const auto& classes = trained.data.classes;

@@ -176,18 +176,21 @@ std::string page_of(const Pruning& pruning) {
   return html_of(page);
 }
 
-// A folder that eval, predict and analyze take as that of a run, or the model's file alone.
+// A folder that eval, predict and analyze take as that of a run, or the model's file alone, which then says itself what
+// it was trained on.
 void write_smaller(const PruneArguments& arguments, const Pruning& pruning, const std::string& document) {
   const train::NamedTensors weights = train::weights_of(*pruning.smaller.model);
-  if (arguments.out.ends_with(".safetensors")) return train::write_trained(arguments.out, pruning.smaller, weights);
-  const run::Folder folder(arguments.out, arguments.force ? run::Folder::Open::replace : run::Folder::Open::fresh);
   run::Settings settings = pruning.subject.setup.settings;
   if (settings.model_options.empty()) settings.model = pruning.smaller.model->name();
   for (const nn::OptionValue& option : pruning.smaller.model->option_values())
     settings.model_options[option.name] = option.value;
+  const std::string config = run::to_toml(settings, false);
+  if (arguments.out.ends_with(".safetensors"))
+    return train::write_trained(arguments.out, pruning.smaller, weights, pruning.subject.told ? config : "");
+  const run::Folder folder(arguments.out, arguments.force ? run::Folder::Open::replace : run::Folder::Open::fresh);
   train::write_trained(folder.file("checkpoints") / "best.safetensors", pruning.smaller, weights);
   folder.write("prune.json", document);
-  folder.write("config.toml", run::to_toml(settings, false));
+  folder.write("config.toml", config);
 }
 
 void check(const PruneArguments& arguments) {
@@ -213,21 +216,21 @@ std::string text_of(const analysis::Table& table, const std::string& alignment) 
 }  // namespace
 
 int run_prune(const PruneArguments& arguments, const Context& context) {
-  if (arguments.samples < 0 || arguments.samples > 4096)
-    throw InvalidArgument(fmt::format("--samples must be from 1 to 4096, found {}", arguments.samples));
+  const Index samples = samples_of(arguments);
   if (arguments.seed < 0) throw InvalidArgument(fmt::format("--seed must be 0 or above, found {}", arguments.seed));
   torch::set_num_threads(threads());
   if (arguments.curve) return prune_curve(arguments, context);
   check(arguments);
   const std::string by = arguments.by.empty() ? "redundancy" : arguments.by.front();
+  const train::ScoreOptions score = score_options(arguments, {by});
 
   Pruning pruning;
   PruneSubject& subject = pruning.subject = open_subject(arguments.runs.front(), arguments);
   analysis::Probe seen;
   if (train::needs_probe(by))
-    seen = train::probe_training(subject.trained, subject.train.data, subject.train.samples, arguments.samples);
+    seen = train::probe_training(subject.trained, subject.train.data, subject.train.samples, samples);
   pruning.samples = static_cast<Index>(seen.samples.size());
-  pruning.ranking = train::rank_heads(subject.trained, seen, by, score_options(arguments));
+  pruning.ranking = train::rank_heads(subject.trained, seen, by, score);
   subject.notes.insert(subject.notes.end(), pruning.ranking.notes.begin(), pruning.ranking.notes.end());
   pruning.kept = choose(arguments, *subject.trained.model, pruning.ranking);
   pruning.smaller = train::with_heads(subject.trained, pruning.kept, arguments.rescale);

@@ -142,8 +142,8 @@ int prune_curve(const PruneArguments& arguments, const Context& context) {
     train::CurveOptions options;
     if (!arguments.by.empty()) options.by = arguments.by;
     options.draws = arguments.draws;
-    options.samples = arguments.samples;
-    options.score = score_options(arguments);
+    options.samples = samples_of(arguments);
+    options.score = score_options(arguments, options.by);
     options.rescale = arguments.rescale;
     std::unique_ptr<run::Progress> progress;
     options.progress = [&](Index done, Index total) {

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "saddle/analysis/result.hpp"
 #include "saddle/base/error.hpp"
+#include "saddle/base/text.hpp"
 #include "saddle/train/evaluate.hpp"
 #include "saddle/train/run_folder.hpp"
 
@@ -28,8 +31,9 @@ PruneSubject open_subject(const std::string& run, const PruneArguments& argument
   subject.trained = train::read_trained(run);
   nn::all_heads(*subject.trained.model);
   run::Settings settings;
-  if (const auto config = train::config_of(run); !config.empty()) {
-    settings = run::resolve(run::read_settings(config.string()));
+  if (const auto told = train::settings_of_run(run)) {
+    settings = *told;
+    subject.told = true;
   } else if (arguments.data.empty()) {
     throw InvalidArgument(fmt::format("{} does not say what it was trained on", run),
                           "give --data, or the folder of the run");
@@ -60,7 +64,7 @@ PruneSubject open_subject(const std::string& run, const PruneArguments& argument
   return subject;
 }
 
-train::ScoreOptions score_options(const PruneArguments& arguments) {
+train::ScoreOptions score_options(const PruneArguments& arguments, const std::vector<std::string>& by) {
   AnalyzeArguments given;
   given.assignments = arguments.assignments;
   analysis::Options options(analysis_options(given));
@@ -71,7 +75,19 @@ train::ScoreOptions score_options(const PruneArguments& arguments) {
   if (const std::string readout = options.text("readout", ""); !readout.empty())
     own.theory.readout = analysis::attention_paths::readout_from(readout);
   options.check();
+  if (!arguments.assignments.empty() && std::find(by.begin(), by.end(), "theory") == by.end())
+    throw InvalidArgument(
+        fmt::format("--set {} is of the theory, and heads go by {}", arguments.assignments.front(), join(by)),
+        "leave it out, or give --by theory");
   return own;
+}
+
+Index samples_of(const PruneArguments& arguments) {
+  if (arguments.samples == PruneArguments::not_given) return 0;
+  if (arguments.samples < 1 || arguments.samples > 4096)
+    throw InvalidArgument(fmt::format("--samples must be from 1 to 4096, found {}", arguments.samples),
+                          "leave it out for up to 128");
+  return arguments.samples;
 }
 
 }  // namespace saddle::cli

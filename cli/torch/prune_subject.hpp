@@ -11,6 +11,7 @@ struct PruneSubject {
   std::string name;  // as it was given
   train::Trained trained;
   train::Setup setup;                 // settings and split of its training
+  bool told = false;                  // that these are the settings it was trained with; else defaults
   train::Judged train;                // the samples that trained it
   std::vector<train::Judged> judged;  // validation, or else what trained it; and the test split if wanted
   std::vector<std::string> notes;
@@ -20,8 +21,11 @@ struct PruneSubject {
 // NotSupported for a model without heads to take out.
 PruneSubject open_subject(const std::string& run, const PruneArguments& arguments);
 
-// What --seed and --set say.
-train::ScoreOptions score_options(const PruneArguments& arguments);
+// What --seed and --set say. Throws InvalidArgument for --set where no head goes by the theory.
+train::ScoreOptions score_options(const PruneArguments& arguments, const std::vector<std::string>& by);
+
+// What --samples says, checked; 0: as many as is usual.
+Index samples_of(const PruneArguments& arguments);
 
 // saddle prune --curve
 int prune_curve(const PruneArguments& arguments, const Context& context);

@@ -118,20 +118,22 @@ int print_imputation(const PredictArguments& arguments, const TrainedTable& trai
 
 }  // namespace
 
+data::WholeTable rows_for(const TrainedTable& trained, const std::string& run, const std::string& data,
+                          const std::string& folder) {
+  run::Settings settings = settings_of(run);
+  if (!folder.empty()) settings.data.folder = folder;
+  if (!data.empty() && fs::is_regular_file(data))
+    return data::open_rows(data, trained.encoding.columns, train::where_of(settings.data));
+  if (!data.empty()) settings.data.name = data;
+  if (settings.data.name.empty())
+    throw InvalidArgument(fmt::format("{} does not say what it was trained on", run),
+                          "give --data, or the folder of the run");
+  return test_rows(trained, settings);
+}
+
 int eval_table(const EvalArguments& arguments, const Context& context) {
   const TrainedTable trained = train::tabular::read_trained_table(arguments.run);
-  run::Settings settings = settings_of(arguments.run);
-  if (!arguments.folder.empty()) settings.data.folder = arguments.folder;
-  data::WholeTable table;
-  if (!arguments.data.empty() && fs::is_regular_file(arguments.data)) {
-    table = data::open_rows(arguments.data, trained.encoding.columns, train::where_of(settings.data));
-  } else {
-    if (!arguments.data.empty()) settings.data.name = arguments.data;
-    if (settings.data.name.empty())
-      throw InvalidArgument(fmt::format("{} does not say what it was trained on", arguments.run),
-                            "give --data, or the folder of the run");
-    table = test_rows(trained, settings);
-  }
+  const data::WholeTable table = rows_for(trained, arguments.run, arguments.data, arguments.folder);
   const Scores scores = scores_of(trained, table, all_rows(table));
   if (scores.count == 0)
     throw InvalidArgument(

@@ -1,4 +1,4 @@
-"""Looking inside: redundancy of heads, spectra, rank collapse, attention paths, causal graphs.
+"""Looking inside: redundancy of heads, spectra, values by kernel PCA, rank collapse, attention paths, causal graphs.
 
 `run` computes any analysis of `saddle analyze` by name; `probe` records what a model does, for `run`. The other functions
 take single arrays. Arrays are anything that numpy.asarray takes, torch tensors included; results are dicts of numbers,
@@ -52,10 +52,11 @@ def names() -> list[dict[str, Any]]:
 def run(name: str, source: Union[Path, Mapping[str, Any]], **options: Any) -> dict[str, Any]:
     """An analysis of a file, or of named arrays as `probe` gives them; options are those of the page of the analysis.
 
-    Arrays: weights (or attention) [L,B,H,N,N], heads [L,B,H,N,E], tokens [L+1,B,N,X], where leading dimensions of 1 may be
-    missing, or for layers that differ layers.0.weights [B,H,N,N] and so on; also labels [B], lengths [B] and kinds [B,N] (0
-    special, 1 language, 2 vision); each may begin with "train." or "test.". Texts are metadata: attention, or
-    layers.0.attention and so on, say how keys are pooled; readout="first_token" that the model answers from that token.
+    Arrays: weights (or attention) [L,B,H,N,N], heads [L,B,H,N,E], tokens [L+1,B,N,X], keys [L,B,H,N,D], values [L,B,H,N,E],
+    where leading dimensions of 1 may be missing, or for layers that differ layers.0.weights [B,H,N,N] and so on; also labels
+    [B], lengths [B] and kinds [B,N] (0 special, 1 language, 2 vision); each may begin with "train." or "test.". Texts are
+    metadata: attention, or layers.0.attention and so on, say what layers compute; readout="first_token" or
+    "last_token" that the model answers from it.
 
     Gives a dict: about, findings, figures, result (all numbers), tables, charts, maps, networks, files.
     """
@@ -89,6 +90,8 @@ def probe(model: Any, inputs: Any, mask: Any = None, labels: Any = None, second:
         arrays[f"layers.{layer}.attention"] = attention
     if model._held.reads_first_token():
         arrays["readout"] = "first_token"
+    if model._held.reads_last_token():
+        arrays["readout"] = "last_token"
     if labels is not None:
         arrays[f"{split}.labels"] = _array(labels)
     return arrays

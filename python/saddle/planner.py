@@ -16,8 +16,9 @@ def _amount(value: Optional[Amount]) -> str:
 
 
 def plan(
-    params: Optional[Amount] = None, *, flops: Optional[Amount] = None, tokens: Optional[Amount] = None, depth: int = 0,
-    width: int = 0, heads: int = 0, config: Union[None, str, "os.PathLike[str]"] = None, multiple: int = 64, band: float = 1.0,
+    params: Optional[Amount] = None, *, flops: Optional[Amount] = None, tokens: Optional[Amount] = None,
+    depth: Optional[int] = None, width: Optional[int] = None, heads: Optional[int] = None,
+    config: Union[None, str, "os.PathLike[str]"] = None, multiple: int = 64, band: float = 1.0,
 ) -> dict[str, Any]:
     """What `saddle plan` says, as a dict: recommended, given, shapes, theory, notes, params, tokens, flops, model.
 

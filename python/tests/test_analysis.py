@@ -33,7 +33,7 @@ def test_doctests():
 
 def test_all_analyses_are_listed():
     listed = {each["name"]: each for each in analysis.names()}
-    assert {"causal_discovery", "depth_width", "head_redundancy", "rank_collapse", "spectrum"} <= set(listed)
+    assert {"causal_discovery", "depth_width", "head_redundancy", "kpca_value", "rank_collapse", "spectrum"} <= set(listed)
     assert listed["causal_discovery"]["page"].startswith("# Causal discovery")
     with pytest.raises(ValueError, match="did you mean"):
         analysis.run("spectrun", {"weights": np.eye(3)})
@@ -216,6 +216,35 @@ def test_a_model_is_probed_and_analysed():
     assert (shape["depth"], shape["width"]) == (2, 32)
 
 
+def test_values_by_kernel_pca():
+    rng = np.random.default_rng(0)
+    keys, values = 0.5 * rng.normal(size=(1, 2, 3, 12, 4)), rng.normal(size=(1, 2, 3, 12, 4))
+    found = analysis.run("kpca_value", {"keys": keys, "values": values})
+    assert len(found["result"]["layers"][0]["heads"]) == 3
+    assert found["figures"]["linear CKA, mean of heads"] < 0.9 and found["figures"]["relative spread"] > 0.3
+    assert found["about"].count(".") >= 2 and found["charts"]
+    torch.manual_seed(0)
+    model = saddle.models.make("sequence_classifier", vocab=16, max_len=10, classes=3, width=16, heads=4, depth=2)
+    seen = analysis.probe(model, torch.randint(1, 16, (4, 10)))
+    assert seen["test.layers.1.keys"].shape == seen["test.layers.1.values"].shape == (4, 4, 10, 4)
+    # Weights times values are the heads.
+    np.testing.assert_allclose(seen["test.layers.0.weights"] @ seen["test.layers.0.values"], seen["test.layers.0.heads"],
+                               atol=1e-5)
+    assert len(analysis.run("kpca_value", seen)["tables"][0]["rows"]) == 8
+    with pytest.raises(RuntimeError, match="no layer that the formula"):
+        analysis.run("kpca_value", {"weights": np.eye(3)})
+
+
+def test_the_kernel_of_primal_attention_is_shown():
+    torch.manual_seed(0)
+    model = saddle.models.make("event_model", vocab=6, max_len=5, classes=3, attention="primal_attention(rank=2,eta=0)")
+    times = torch.rand(2, 5, dtype=torch.float64) * 1e6
+    seen = analysis.probe(model, torch.randint(1, 6, (2, 5)), times=times)
+    found = analysis.run("spectrum", seen)
+    assert [each["of"] for each in found["result"]["layers"]] == ["kernel", "learned", "stationary"]
+    assert any("not trained by the loss" in finding for finding in found["findings"])
+
+
 def test_padding_that_is_attended_to_counts():
     mask = torch.arange(10)[None] < torch.tensor([10, 3])[:, None]
     for hidden, lengths in ((True, [10, 3]), (False, [10, 10])):
@@ -249,6 +278,8 @@ def test_images_beside_texts_and_times_are_taken():
     times = torch.rand(2, 5, dtype=torch.float64) * 1e6
     seen = analysis.probe(events, torch.randint(1, 6, (2, 5)), times=times)
     assert seen["test.layers.0.heads"].shape[0] == 2
+    assert seen["test.tokens"].shape == (2, 5, 64) and seen["test.layers.0.tokens"].shape == (2, 5, 32)
+    assert seen["readout"] == "last_token"
 
 
 def test_cleann_on_a_model():

@@ -43,6 +43,8 @@ def test_configs(tmp_path):
 def test_wrong_requests():
     with pytest.raises(ValueError, match="nothing to plan from"):
         saddle.plan()
+    with pytest.raises(ValueError, match="depth must be a whole number from 1 to .*, found 0"):
+        saddle.plan(depth=0)
     with pytest.raises(ValueError, match="tokens"):
         saddle.plan(flops=1e20)
     with pytest.raises(ValueError, match="lots") as refused:

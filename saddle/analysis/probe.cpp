@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -18,6 +19,12 @@ namespace saddle::analysis {
 namespace {
 
 constexpr Index most_layers = 4096;
+
+constexpr std::array part_names{"keys", "values", "escore", "rscore", "phi_q", "phi_k", "sample", "lambda"};
+
+bool is_part(const std::string& name) {
+  return std::find(part_names.begin(), part_names.end(), name) != part_names.end();
+}
 
 [[noreturn]] void refuse(const std::string& file, const std::string& what, const std::string& hint = {}) {
   throw DataError(file, 0, 0, what, hint);
@@ -71,6 +78,9 @@ class ProbeReader {
       put(name, tensor, &ProbedLayer::weights);
     } else if (name == "heads") {
       put(name, tensor, &ProbedLayer::heads);
+    } else if (name == "keys" || name == "values") {
+      const auto all = with_rank<5>(name_, name, tensor);
+      for (Index l = 0; l < all.shape()[0]; ++l) layer(l).parts[name] = slice(all, l);
     } else if (name == "tokens") {
       const auto all = with_rank<4>(name_, name, tensor);
       probe_.tokens = slice(all, 0);
@@ -90,8 +100,8 @@ class ProbeReader {
       }
     } else if (!take_layer(name, tensor)) {
       refuse(name_, fmt::format("tensor '{}' has no place in what a model did", name),
-             "names are weights, heads, tokens, labels, lengths, kinds and layers.0.weights, layers.0.heads, "
-             "layers.0.tokens");
+             "names are weights, heads, tokens, keys, values, labels, lengths, kinds and layers.0.weights, "
+             "layers.0.heads, layers.0.tokens, layers.0.keys, layers.0.values");
     }
   }
 
@@ -118,11 +128,17 @@ class ProbeReader {
       if (!own.heads.empty() && !own.weights.empty() && own.heads.shape()[1] != own.weights.shape()[1])
         refuse(name_, fmt::format("a layer has outputs of {} heads and weights of {}", own.heads.shape()[1],
                                   own.weights.shape()[1]));
+      check_parts(own);
+      for (const auto& [part, values] : own.parts) {
+        if (part == "lambda") continue;
+        agree(B, values.shape()[0], "samples");
+        if (part != "sample") agree(N, values.shape()[2], "tokens");
+      }
       if (own.tokens.empty()) continue;
       agree(B, own.tokens.shape()[0], "samples");
       agree(N, own.tokens.shape()[1], "tokens");
     }
-    if (probe_.layers.empty() && probe_.tokens.empty()) refuse(name_, "there are no weights, heads or tokens");
+    if (!B || !N) refuse(name_, "there are no weights, heads or tokens");
     if (probe_.lengths.empty()) probe_.lengths.assign(static_cast<std::size_t>(*B), *N);
     if (probe_.labels.empty()) probe_.labels.assign(static_cast<std::size_t>(*B), -1);
     for (const auto* list : {&probe_.lengths, &probe_.labels})
@@ -133,12 +149,36 @@ class ProbeReader {
         refuse(name_, fmt::format("a sample has {} tokens, from 1 to {} are possible", length, *N));
     for (Index b = 0; b < *B; ++b) probe_.samples.push_back(b);
     for (const ProbedLayer& own : probe_.layers) check_pooling(own);
-    if (const auto readout = metadata_.find("readout"); readout != metadata_.end())
+    if (const auto readout = metadata_.find("readout"); readout != metadata_.end()) {
       probe_.first_token = readout->second == "first_token";
+      probe_.last_token = readout->second == "last_token";
+    }
     return std::move(probe_);
   }
 
  private:
+  // All parts have the same heads, and those that are multiplied with each other have the same widths.
+  void check_parts(const ProbedLayer& own) const {
+    std::optional<Index> heads;
+    for (const auto* tensor : {&own.heads, &own.weights})
+      if (!tensor->empty()) heads = tensor->shape()[1];
+    for (const auto& [part, values] : own.parts) {
+      const bool lambda = part == "lambda";
+      if (lambda && (values.shape()[0] != 1 || values.shape()[1] != 1))
+        refuse(name_, "lambda has more than the dimensions [H,s]");
+      const Index H = values.shape()[lambda ? 2 : 1];
+      if (heads && *heads != H) refuse(name_, fmt::format("a layer has {} heads, its {} {}", *heads, part, H));
+      heads = H;
+    }
+    for (const auto& [a, b] :
+         {std::pair{"escore", "rscore"}, {"escore", "lambda"}, {"phi_q", "phi_k"}, {"phi_q", "sample"}}) {
+      const auto left = own.parts.find(a), right = own.parts.find(b);
+      if (left == own.parts.end() || right == own.parts.end()) continue;
+      if (const Index D = left->second.shape()[3], other = right->second.shape()[3]; D != other)
+        refuse(name_, fmt::format("{} of a layer has width {}, {} has {}", a, D, b, other));
+    }
+  }
+
   // A layer that says how it pools has a factor for every head, and a weight for every pooled key.
   void check_pooling(const ProbedLayer& own) const {
     const std::optional<primal::Pooling> pooling = pooling_of(own.attention);
@@ -168,7 +208,7 @@ class ProbeReader {
     for (Index l = 0; l < all.shape()[0]; ++l) layer(l).*member = slice(all, l);
   }
 
-  // layers.<number>.weights, .heads or .tokens
+  // layers.<number>.weights, .heads, .tokens or a part
   bool take_layer(const std::string& name, const Tensor& tensor) {
     if (!name.starts_with("layers.")) return false;
     const auto dot = name.find('.', 7);
@@ -177,10 +217,12 @@ class ProbeReader {
     if (!number || *number < 0 || *number >= most_layers || *number != static_cast<double>(static_cast<Index>(*number)))
       return false;
     const std::string what = name.substr(dot + 1);
-    if (what != "weights" && what != "heads" && what != "tokens") return false;
+    if (what != "weights" && what != "heads" && what != "tokens" && !is_part(what)) return false;
     ProbedLayer& own = layer(static_cast<Index>(*number));
     if (what == "tokens")
       own.tokens = with_rank<3>(name_, name, tensor);
+    else if (is_part(what))
+      own.parts[what] = with_rank<4>(name_, name, tensor);
     else
       (what == "weights" ? own.weights : own.heads) = with_rank<4>(name_, name, tensor);
     return true;

@@ -18,6 +18,9 @@ struct ProbedLayer {
   Array<double, 4> heads;    // [B,H,N,E], outputs of the heads before the output projection
   Array<double, 4> weights;  // [B,H,N,K], keys of a head behind its last are 0; empty for mechanisms without weights
   Array<double, 3> tokens;   // [B,N,X], behind the block; empty in models with blocks of their own
+  // What else the layer has to show, by name. Declared attentions: keys [B,H,N,D] and values [B,H,N,E] as they are
+  // projected. primal_attention: escore, rscore, phi_q, phi_k and sample of its reference, and lambda [1,1,H,s].
+  std::map<std::string, Array<double, 4>> parts = {};
 };
 
 // How tokens leave an input: padding in their places, or what follows moves up.
@@ -32,8 +35,10 @@ struct Probe {
   Array<double, 3> tokens;     // [B,N,X], before the first block; empty in models with blocks of their own
   std::vector<ProbedLayer> layers;
   bool first_token = false;                     // the model answers from its first token, not from the average of all
+  bool last_token = false;                      // or from the last one that exists
   std::vector<std::vector<std::string>> names;  // [B], of the tokens; empty: they have numbers only
   std::vector<mechanisms::spiking::LayerEnergy> energy;  // of layers that spike
+  bool energy_of_all = false;  // every linear layer and product of the model is in it, not spiking attentions alone
   // Probabilities of the classes [S,classes] that the model gives to a sample (a number below B) without the tokens of
   // each of S sets. Empty where there is no model to ask, or its inputs are not made of steps.
   std::function<Matrix(Index sample, const std::vector<std::vector<Index>>& removed, Removal removal)> ask;
@@ -58,10 +63,11 @@ struct ProbedModel {
 // What a model did, from named tensors of any dtype; each name may begin with "train." or "test.", which is meant
 // without. One tensor for all layers, leading dimensions of 1 may be missing:
 //   weights or attention [L,B,H,N,N]   heads [L,B,H,N,E]   tokens [L+1,B,N,X], those before the first layer first
+//   keys [L,B,H,N,D]   values [L,B,H,N,E]
 // or, for layers that differ, layers.0.weights [B,H,N,N], layers.0.heads, layers.0.tokens [B,N,X] and so on, and tokens
-// [B,N,X]. Also labels [B], lengths [B], by default N, and kinds [B,N]. Metadata `attention`, or layers.0.attention,
-// say what layers compute, and `readout` first_token that the model answers from it. Throws DataError for other names
-// and for shapes that contradict each other.
+// [B,N,X]; the other parts of a layer have such names only. Also labels [B], lengths [B], by default N, and kinds
+// [B,N]. Metadata `attention`, or layers.0.attention, say what layers compute, and `readout` first_token or last_token
+// that the model answers from it. Throws DataError for other names and for shapes that contradict each other.
 SADDLE_API ProbedModel probed_model(const TensorFile& file, const std::string& name);
 
 }  // namespace saddle::analysis

@@ -100,6 +100,38 @@ TEST(ProbedModel, SaysWhatDoesNotFit) {
   EXPECT_THAT(refusal(only_labels), HasSubstr("no weights, heads or tokens"));
 }
 
+TEST(ProbedModel, PartsOfLayers) {
+  TensorFile file;
+  file.tensors.emplace("keys", counted({2, 1, 3, 4, 5}));
+  file.tensors.emplace("values", counted({2, 1, 3, 4, 2}));
+  file.tensors.emplace("layers.1.lambda", counted({3, 6}));
+  const Probe probe = probed_model(file, "f").probe("test");
+  ASSERT_EQ(probe.layers.size(), 2u);
+  EXPECT_EQ(probe.layers[0].parts.size(), 2u);
+  EXPECT_EQ(probe.layers[1].parts.at("keys")(0, 2, 3, 4), 60 + 59);
+  EXPECT_EQ(probe.layers[1].parts.at("values").shape(), (std::array<Index, 4>{1, 3, 4, 2}));
+  EXPECT_EQ(probe.layers[1].parts.at("lambda").shape(), (std::array<Index, 4>{1, 1, 3, 6}));
+  EXPECT_THAT(probe.lengths, ElementsAre(4));
+
+  TensorFile only;
+  only.tensors.emplace("layers.0.lambda", counted({3, 6}));
+  EXPECT_THAT(refusal(only), HasSubstr("no weights, heads or tokens"));
+  only.tensors.at("layers.0.lambda") = counted({2, 3, 6});
+  EXPECT_THAT(refusal(only), HasSubstr("more than the dimensions"));
+  TensorFile heads = file;
+  heads.tensors.emplace("heads", counted({2, 1, 2, 4, 2}));
+  EXPECT_THAT(refusal(heads), HasSubstr("a layer has 2 heads, its keys 3"));
+  TensorFile tokens = file;
+  tokens.tensors.at("values") = counted({2, 1, 3, 5, 2});
+  EXPECT_THAT(refusal(tokens), HasSubstr("4 and 5 tokens"));
+  TensorFile widths = file;
+  widths.tensors.emplace("layers.1.escore", counted({3, 4, 7}));
+  EXPECT_THAT(refusal(widths), HasSubstr("escore of a layer has width 7, lambda has 6"));
+  TensorFile unknown = file;
+  unknown.tensors.emplace("layers.0.queries", counted({3, 4, 5}));
+  EXPECT_THAT(refusal(unknown), HasSubstr("'layers.0.queries' has no place"));
+}
+
 TEST(ProbedModel, TensorsThatHoldNothingAreRefused) {
   for (const Shape& shape : {Shape{0, 1, 4, 5}, Shape{2, 0, 4, 5}, Shape{2, 1, 4, 0}}) {
     TensorFile file;
@@ -128,7 +160,10 @@ TEST(ProbedModel, KindsAndReadout) {
   const Probe probe = probed_model(file, "f").probe("test");
   EXPECT_EQ(probe.kinds(0, 2), 2);
   EXPECT_TRUE(probe.first_token);
+  EXPECT_FALSE(probe.last_token);
   EXPECT_THAT(probe.samples, ElementsAre(0));
+  file.metadata["readout"] = "last_token";
+  EXPECT_TRUE(probed_model(file, "f").probe("test").last_token);
   file.tensors.at("kinds").set(0, 3);
   EXPECT_THAT(refusal(file), HasSubstr("kinds holds 3"));
   file.tensors.at("kinds") = counted({1, 2});
@@ -188,7 +223,7 @@ TEST(Analyses, NamesAndFilesThatAreWrongAreExplained) {
 
 // Every folder has what pages and lists show.
 TEST(Analyses, AreComplete) {
-  EXPECT_GE(all().size(), 7u);
+  EXPECT_GE(all().size(), 9u);
   for (const Analysis* each : all()) {
     EXPECT_FALSE(each->title.empty()) << each->name;
     EXPECT_FALSE(each->summary.empty()) << each->name;

@@ -5,9 +5,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "saddle/analysis/registry.hpp"
+#include "saddle/analysis/spectrum/spectrum.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/random.hpp"
 #include "saddle/data/find.hpp"
+#include "saddle/train/probe.hpp"
 #include "saddle/train/trained.hpp"
 #include "saddle/train/training.hpp"
 
@@ -89,6 +92,40 @@ TEST_F(EventTraining, LearnsWhatOnlyTimesTell) {
   EXPECT_GE(samples->label(0), 0);
   EXPECT_THROW(data::open_samples((folder / "so_test_time.txt").string(), trained.data), InvalidArgument);
   EXPECT_LE(train_with({{"model.time", "positions", ""}})["test"]["accuracy"].get<double>(), 0.65);
+}
+
+// Blocks of this model have names of their own; their kernels are found all the same.
+TEST_F(EventTraining, KernelsOfPrimalAttentionAreFound) {
+  train_with({{"model.attention", "primal_attention(rank=2,multiple=2)", ""}, {"train.epochs", "1", ""}});
+  const Trained trained = read_trained(root_ / "run");
+  const auto file = root_ / "stackoverflow-badges" / "so_test_event.txt";
+  analysis::ProbedModel model;
+  model.probes.push_back(probe(trained, data::open_samples(file.string(), trained.data), {0, 5, 9}, "test"));
+  analysis::Options options;
+  const analysis::Result result = analysis::spectrum::analysis().on_model(model, options);
+  ASSERT_EQ(result.tables.at(0).rows.size(), 3u);
+  EXPECT_EQ(result.tables[0].rows[0].at(2), "kernel");
+}
+
+// The last block is narrower than the others, and the model answers from the last event.
+TEST_F(EventTraining, AnalysesSeeItsTokens) {
+  train_with({{"model.depth", "2", ""}, {"model.attention", "cat_causal", ""}, {"train.epochs", "1", ""}});
+  const Trained trained = read_trained(root_ / "run");
+  const auto file = root_ / "stackoverflow-badges" / "so_test_event.txt";
+  analysis::ProbedModel model;
+  for (const char* split : {"train", "test"})
+    model.probes.push_back(
+        probe(trained, data::open_samples(file.string(), trained.data), {0, 5, 9, 16, 27, 31, 40}, split));
+  const analysis::Probe& seen = model.probes.back();
+  EXPECT_TRUE(seen.last_token);
+  ASSERT_EQ(seen.layers.size(), 2u);
+  EXPECT_EQ(seen.layers[0].tokens.shape(), seen.tokens.shape());
+  EXPECT_LT(seen.layers[1].tokens.shape()[2], seen.tokens.shape()[2]);
+  EXPECT_FALSE(analysis::token_weights(seen, seen.layers[1]).empty());
+  for (const char* name : {"attention_paths", "rank_collapse"}) {
+    analysis::Options options;
+    EXPECT_FALSE(analysis::find(name).on_model(model, options).figures.empty()) << name;
+  }
 }
 
 TEST_F(EventTraining, OtherModelsAreRefused) {

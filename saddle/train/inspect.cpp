@@ -17,6 +17,9 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 constexpr Index largest_map = 64;
+// Weights of all layers are there at once before they are averaged down, also those that a layer does without: of
+// longer sequences they would not fit into memory.
+constexpr Index longest_sequence = 4096;
 
 std::string base64(const std::vector<std::uint8_t>& bytes) {
   static constexpr char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -166,11 +169,11 @@ Json inspect_json(const Trained& trained, data::DatasetPtr data, const std::vect
     data::Sample raw;
     data->read(sample, raw);
     raw.length = trained.max_length > 0 ? std::min(raw.length, trained.max_length) : raw.length;
-    nn::Taps taps(true);
+    nn::Taps taps(raw.length <= longest_sequence);
     trained.model->logits(tensors.inputs);
     Json layers = Json::array();
     for (std::size_t layer = 0; layer < std::min(taps.layers.size(), attentions.size()); ++layer) {
-      if (!taps.layers[layer].weights.defined()) {  // a mechanism without weights has no maps
+      if (!taps.layers[layer].weights.defined()) {  // no maps
         layers.push_back({{"heads", Json::array()}});
         continue;
       }

@@ -4,6 +4,7 @@
 
 #include "saddle/base/error.hpp"
 #include "saddle/nn/models/reading.hpp"
+#include "saddle/nn/models/spiking_vit.hpp"
 #include "saddle/nn/spiking.hpp"
 #include "saddle/nn/taps.hpp"
 #include "saddle/nn/tensor.hpp"
@@ -45,7 +46,7 @@ std::vector<std::vector<std::string>> names_of(const data::Description& data, co
 }  // namespace
 
 analysis::Probe probe(const Trained& trained, data::DatasetPtr data, const std::vector<Index>& samples,
-                      const std::string& split) {
+                      const std::string& split, bool with_parts) {
   const torch::NoGradGuard guard;
   trained.model->eval();
   analysis::Probe probe;
@@ -58,10 +59,11 @@ analysis::Probe probe(const Trained& trained, data::DatasetPtr data, const std::
   if (!loader.next(batch)) return probe;
   probe.samples = batch.samples;
   const LabelledBatch tensors = to_tensors(batch, trained.data, trained.positions);
-  nn::Taps taps(true, true);
+  nn::Taps taps(true, true, with_parts);
   const nn::EnergyMeter meter;
   trained.model->logits(tensors.inputs);
   probe.energy = meter.report.layers;
+  probe.energy_of_all = dynamic_cast<const nn::SpikingVitImpl*>(trained.model.get()) != nullptr;
 
   // A pair of documents runs through the encoder twice; the first one is looked at.
   const std::vector<nn::AttentionOfLayer> attentions = trained.model->attentions();
@@ -84,8 +86,10 @@ analysis::Probe probe(const Trained& trained, data::DatasetPtr data, const std::
     if (with_tokens) own.tokens = array_of<3>(taps.tokens.at(layer + 1));
     own.heads = array_of<4>(taps.layers.at(layer).heads);
     if (taps.layers[layer].weights.defined()) own.weights = array_of<4>(taps.layers[layer].weights);
+    for (const auto& [name, part] : taps.layers[layer].parts) own.parts.emplace(name, array_of<4>(part));
   }
   probe.first_token = nn::reads_first_token(*trained.model);
+  probe.last_token = nn::reads_last_token(*trained.model);
   probe.names = names_of(trained.data, batch, N);
   probe.ask = asker(trained, tensors.inputs);
   return probe;

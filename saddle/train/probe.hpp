@@ -6,9 +6,10 @@
 
 namespace saddle::train {
 
-// All samples in one batch, in evaluation mode: keep them few.
+// All samples in one batch, in evaluation mode: keep them few. Parts of layers take about as much memory as their heads
+// do, several times.
 analysis::Probe probe(const Trained& trained, data::DatasetPtr data, const std::vector<Index>& samples,
-                      const std::string& split);
+                      const std::string& split, bool with_parts = true);
 
 // The parameters as plain tensors in double, by their dotted names.
 std::map<std::string, saddle::Tensor> plain_weights(const nn::Model& model);

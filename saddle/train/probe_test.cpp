@@ -54,6 +54,32 @@ TEST(Probe, HoldsWhatTheModelDid) {
   EXPECT_NE(seen.layers[1].tokens(0, 0, 0), seen.layers[0].tokens(0, 0, 0));
 }
 
+// Keys and values of declared attentions, and what Primal-Attention has in their place.
+TEST(Probe, HoldsThePartsOfLayers) {
+  const auto setup = made("softmax,primal_attention(rank=3,multiple=2)");
+  const analysis::Probe seen = probe(setup.trained, setup.train, {0, 3}, "train");
+  const Index N = seen.tokens.shape()[1];
+  const auto &keys = seen.layers[0].parts.at("keys"), &values = seen.layers[0].parts.at("values");
+  EXPECT_EQ(keys.shape(), (std::array<Index, 4>{2, 4, N, 4}));
+  // Weights times values are the outputs of heads.
+  for (Index e = 0; e < 4; ++e) {
+    double sum = 0;
+    for (Index j = 0; j < N; ++j) sum += seen.layers[0].weights(1, 2, 0, j) * values(1, 2, j, e);
+    EXPECT_NEAR(sum, seen.layers[0].heads(1, 2, 0, e), 1e-5);
+  }
+  EXPECT_EQ(seen.layers[1].parts.at("escore").shape(), (std::array<Index, 4>{2, 4, N, 3}));
+  EXPECT_EQ(seen.layers[1].parts.at("lambda").shape(), (std::array<Index, 4>{1, 1, 4, 3}));
+  EXPECT_TRUE(probe(setup.trained, setup.train, {0}, "train", false).layers[0].parts.empty());
+}
+
+// Attentions that spike in a host leave their own energy only.
+TEST(Probe, EnergyIsThatOfAttentionsInAHost) {
+  const auto setup = made("spiking(steps=2)");
+  const analysis::Probe seen = probe(setup.trained, setup.train, {0}, "train");
+  EXPECT_FALSE(seen.energy.empty());
+  EXPECT_FALSE(seen.energy_of_all);
+}
+
 // Blocks that get no mask attend to padding, so it counts: rows of what they show sum to one.
 TEST(Probe, PaddingThatIsAttendedToCounts) {
   for (const char* hidden : {"true", "false"}) {

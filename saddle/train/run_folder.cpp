@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "saddle/base/error.hpp"
+#include "saddle/io/safetensors_stream.hpp"
 #include "saddle/train/result.hpp"
 
 namespace saddle::train {
@@ -18,6 +19,18 @@ std::filesystem::path config_of(const std::filesystem::path& run) {
   if (!fs::is_directory(run) && parent.filename() != "checkpoints") return {};
   const fs::path config = (fs::is_directory(run) ? run : parent.parent_path()) / "config.toml";
   return fs::exists(config) ? config : fs::path();
+}
+
+std::optional<run::Settings> settings_of_run(const std::filesystem::path& run) {
+  if (const std::filesystem::path config = config_of(run); !config.empty())
+    return run::resolve(run::read_settings(config.string()));
+  if (!std::filesystem::is_regular_file(run)) return std::nullopt;
+  const io::SafetensorsReader reader(run);
+  const auto found = reader.metadata().find("saddle");
+  if (found == reader.metadata().end()) return std::nullopt;
+  const Json state = Json::parse(found->second, nullptr, false);
+  if (!state.is_object() || !state.contains("settings") || !state["settings"].is_string()) return std::nullopt;
+  return run::resolve(run::parse_settings(state["settings"].get<std::string>(), run.string()));
 }
 
 void describe_run(const run::Folder& folder, const RunOptions& options, const run::Settings& settings,

@@ -48,10 +48,17 @@ void fill_model_options(run::Settings& settings, const data::Description& data, 
     if (settings.model_options.count(option.name) == 0) settings.model_options[option.name] = option.value;
 }
 
+// The one that the model has where nothing is said: not every model takes softmax.
+std::string own_attention(const std::string& model) {
+  for (const nn::OptionValue& option : nn::model_options(model))
+    if (option.name == "attention") return option.value;
+  return "softmax";
+}
+
 const char* model_kind_for(data::Kind kind) {
   switch (kind) {
     case data::Kind::series: return "time_series, mvts, flowformer";
-    case data::Kind::image: return "vision_transformer, deit_.., vit_..";
+    case data::Kind::image: return "vision_transformer, deit_.., vit_.., spiking_vit";
     case data::Kind::events: return "event_model";
     case data::Kind::image_text: return "vision_language";
     default: return "sequence_classifier, lra_..";
@@ -69,23 +76,6 @@ void check_model_takes(const run::Settings& settings, const data::Description& d
   throw InvalidArgument(fmt::format("the model '{}' does not take {}, which {} has", settings.model,
                                     data::to_string(data.kind), data.name),
                         fmt::format("models for it: {}", model_kind_for(data.kind)));
-}
-
-// At most `limit` samples, of all classes alike, the same for every seed.
-std::vector<Index> limited(const data::Dataset& data, Index limit) {
-  std::vector<Index> samples = all_of(data);
-  if (limit == 0 || limit >= data.size()) return samples;
-  const auto classes = static_cast<std::size_t>(data.description().classes.size());
-  std::vector<std::vector<Index>> by_class(std::max<std::size_t>(classes, 1));
-  Stream(0, "limit").shuffle(samples);
-  for (const Index sample : samples)
-    by_class[static_cast<std::size_t>(std::max<Index>(data.label(sample), 0))].push_back(sample);
-  std::vector<Index> kept;
-  for (std::size_t round = 0; static_cast<Index>(kept.size()) < limit; ++round)
-    for (const auto& members : by_class)
-      if (round < members.size() && static_cast<Index>(kept.size()) < limit) kept.push_back(members[round]);
-  std::sort(kept.begin(), kept.end());
-  return kept;
 }
 
 void keep_only(std::vector<Index>& samples, const std::vector<Index>& kept) {
@@ -145,7 +135,8 @@ Setup set_up(run::Settings settings) {
     setup.split.train = all_of(*setup.train);
   }
   if (settings.data.limit > 0) {
-    const std::vector<Index> kept = limited(*setup.train, settings.data.limit);
+    const std::vector<Index> kept = data::limited(all_of(*setup.train), settings.data.limit,
+                                                  [&](Index sample) { return setup.train->label(sample); });
     keep_only(setup.split.train, kept);
     if (setup.validation == setup.train) keep_only(setup.split.validation, kept);
   }
@@ -159,7 +150,8 @@ Setup set_up(run::Settings settings) {
     run::put(settings, {"data.max_length", std::to_string(about.usual_length), "the usual length of this data set"});
   if (settings.data.max_length > 0) longest = std::min(longest, settings.data.max_length);
   run::apply_recipe(settings, about);
-  if (settings.origins.count("model.attention") == 0) run::put(settings, {"model.attention", "softmax", "default"});
+  if (settings.origins.count("model.attention") == 0)
+    run::put(settings, {"model.attention", own_attention(settings.model), "default"});
   check_model_takes(settings, about);
   fill_model_options(settings, about, longest);
   torch::manual_seed(Stream(static_cast<std::uint64_t>(settings.train.seed), "init").bits64_at(0));

@@ -20,10 +20,12 @@ NamedTensors weights_of(const nn::Model& model) {
   return weights;
 }
 
-void write_trained(const fs::path& path, const Trained& trained, const NamedTensors& weights) {
-  const Json state{{"schema", "saddle.trained/1"},        {"model", Json::parse(nn::describe(*trained.model))},
-                   {"data", data::to_json(trained.data)}, {"scaling", data::to_json(trained.scaling)},
-                   {"max_length", trained.max_length},    {"positions", trained.positions}};
+void write_trained(const fs::path& path, const Trained& trained, const NamedTensors& weights,
+                   const std::string& settings) {
+  Json state{{"schema", "saddle.trained/1"},        {"model", Json::parse(nn::describe(*trained.model))},
+             {"data", data::to_json(trained.data)}, {"scaling", data::to_json(trained.scaling)},
+             {"max_length", trained.max_length},    {"positions", trained.positions}};
+  if (!settings.empty()) state["settings"] = settings;
   write_checkpoint(path, weights, state.dump());
 }
 
@@ -42,7 +44,7 @@ Trained read_trained(const fs::path& path) {
     if (state.at("schema") == "saddle.trained_table/1")
       throw InvalidArgument(
           fmt::format("{} holds a model of a table, which is no model of single samples", file.string()),
-          "saddle eval and saddle predict take it");
+          "saddle eval, saddle predict and saddle analyze take it");
     if (state.at("schema") != "saddle.trained/1")
       throw DataError(checkpoint.file, 0, 0,
                       fmt::format("holds '{}', expected saddle.trained/1", state.at("schema").get<std::string>()));

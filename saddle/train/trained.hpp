@@ -21,8 +21,10 @@ struct Trained {
 // Parameters and buffers, under their dotted names.
 NamedTensors weights_of(const nn::Model& model);
 
-// The weights may be others than those in the model now: averages over time.
-void write_trained(const std::filesystem::path& path, const Trained& trained, const NamedTensors& weights);
+// The weights may be others than those in the model now: averages over time. A file that stands without the folder of
+// its run keeps the settings of the run, in TOML.
+void write_trained(const std::filesystem::path& path, const Trained& trained, const NamedTensors& weights,
+                   const std::string& settings = {});
 // From the folder of a run (its best weights) or from a file. The model is in evaluation mode.
 Trained read_trained(const std::filesystem::path& path);
 

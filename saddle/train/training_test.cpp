@@ -245,6 +245,30 @@ TEST_F(TrainingTest, ATrainedModelComesBackFromItsFolder) {
   EXPECT_THROW(read_trained(root_ / "waves"), InvalidArgument);
 }
 
+TEST_F(TrainingTest, AModelThatTakesNoSoftmaxBringsItsOwnAttention) {
+  const auto byte = [](unsigned value) { return static_cast<char>(value & 0xff); };
+  const auto word = [&](unsigned value) { return std::string{0, 0, byte(value >> 8), byte(value)}; };
+  const unsigned count = 20, size = 8;
+  std::ofstream images(root_ / "train-images-idx3-ubyte", std::ios::binary);
+  std::ofstream labels(root_ / "train-labels-idx1-ubyte", std::ios::binary);
+  images << word(2051) << word(count) << word(size) << word(size);
+  labels << word(2049) << word(count);
+  for (unsigned i = 0; i < count; ++i) {
+    images << std::string(size * size, byte(i));
+    labels << byte(i % 2);
+  }
+  images.close();
+  labels.close();
+  const auto attention = [&](const std::string& model) {
+    const run::Settings whole = complete(
+        run::resolve({{"data.name", (root_ / "train-images-idx3-ubyte").string(), ""}, {"model.name", model, ""}}));
+    EXPECT_EQ(whole.origins.at("model.attention"), "default");
+    return whole.model_options.at("attention");
+  };
+  EXPECT_EQ(attention("spiking_vit"), "spiking");
+  EXPECT_EQ(attention("vit_tiny_patch4_8"), "softmax");
+}
+
 TEST_F(TrainingTest, WhatDoesNotFitIsNamed) {
   const auto message = [&](const run::Settings& what) -> std::string {
     try {

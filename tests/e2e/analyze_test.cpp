@@ -106,7 +106,7 @@ TEST_F(AnalyzeModels, EveryAnalysisOnATrainedModel) {
               document["figures"])
         << name;
   }
-  EXPECT_GE(looked_at, 6);
+  EXPECT_GE(looked_at, 7);
   const auto planned = json("saddle plan --config mixed --json");
   ASSERT_TRUE(planned["theory"].is_object());
   EXPECT_EQ(json("saddle analyze depth_width mixed --json")["result"]["theory"], planned["theory"]);
@@ -134,13 +134,34 @@ TEST_F(AnalyzeModels, BesideEachOther) {
 }
 
 TEST_F(AnalyzeModels, LayersWithoutWeightsAreNamed) {
-  train("--attention softmax --last cat --set model.depth=2 --out mixed");
-  EXPECT_THAT(sh("saddle analyze spectrum mixed").out, HasSubstr("Layer 1 (cat) has no matrix of weights"));
+  train("--attention softmax --last \"spiking(variant=sdsa)\" --set model.depth=2 --out mixed");
+  EXPECT_THAT(sh("saddle analyze spectrum mixed").out,
+              HasSubstr("Layer 1 (spiking(variant=sdsa)) has no matrix of weights"));
   EXPECT_EQ(json("saddle analyze attention_paths mixed --json")["result"]["scores"].size(), 4u);
+  train("--attention \"spiking(variant=sdsa)\" --out gates");
+  says("saddle analyze spectrum gates", 4, "no layer with a matrix of weights");
+  says("saddle analyze attention_paths gates", 4, "no layer of the model has weights between tokens");
+  // What a layer computes without a matrix can be looked at all the same.
   train("--attention cat --out cat");
-  says("saddle analyze spectrum cat", 4, "no layer with a matrix of weights");
-  says("saddle analyze attention_paths cat", 4, "no layer of the model has weights between tokens");
+  EXPECT_EQ(json("saddle analyze spectrum cat --json")["result"]["layers"][0]["of"], "weights");
+  for (const std::string name : {"attention_paths", "rank_collapse", "causal_discovery"})
+    EXPECT_FALSE(json("saddle analyze " + name + " cat --json")["figures"].empty()) << name;
+  says("saddle analyze kpca_value cat", 4, "no layer that the formula of kernel PCA speaks of");
   says("saddle prune cat --keep 2", 4, "no layer of this model can lose heads");
+}
+
+// What a model does with the data is shown, not its lambda alone, which training hardly moves.
+TEST_F(AnalyzeModels, KernelsOfPrimalAttention) {
+  std::vector<nlohmann::json> layers;
+  for (const std::string eta : {"0", "0.1"}) {
+    train("--attention \"primal_attention(rank=4,multiple=2,eta=" + eta + ")\" --out eta" + eta);
+    const auto document = json("saddle analyze spectrum eta" + eta + " --json --html page.html");
+    layers.push_back(document["result"]["layers"]);
+    EXPECT_EQ(document["findings"].dump().find("not trained by the loss") != std::string::npos, eta == "0");
+    is_page("page.html");
+  }
+  ASSERT_EQ(layers[0][0]["of"], "kernel");
+  EXPECT_NE(layers[0][0]["singular_values"], layers[1][0]["singular_values"]);
 }
 
 TEST_F(AnalyzeModels, EnergyOfSpikes) {
@@ -153,6 +174,10 @@ TEST_F(AnalyzeModels, EnergyOfSpikes) {
   }
   EXPECT_NEAR(document["result"]["total"]["picojoules"].get<double>(), sum, 1e-6 * sum);
   EXPECT_GT(sum, 0);
+  // Embedding, two-layer networks and head are not in it, and are not said to be.
+  EXPECT_EQ(document["result"]["counted"], "spiking attentions");
+  EXPECT_THAT(document["about"].get<std::string>(), HasSubstr("nothing else of it"));
+  EXPECT_THAT(document["findings"].dump(), HasSubstr("Not counted is all else"));
   is_page("page.html");
 }
 
@@ -174,6 +199,17 @@ TEST_F(AnalyzeModels, PrunedModelsAreModels) {
   ASSERT_EQ(sh("saddle prune whole/checkpoints/best.safetensors --per-layer --keep 50% --out small.safetensors").code,
             0);
   EXPECT_EQ(sh("saddle eval small.safetensors --data examples/data/waves").code, 0);
+  // It knows what it was trained on, as the folder does.
+  ASSERT_EQ(sh("saddle prune whole --per-layer --keep 50% --out small").code, 0);
+  EXPECT_EQ(json("saddle eval small.safetensors --json")["accuracy"], json("saddle eval small --json")["accuracy"]);
+  EXPECT_EQ(json("saddle analyze head_redundancy small.safetensors --json")["figures"],
+            json("saddle analyze head_redundancy small --json")["figures"]);
+  EXPECT_EQ(json("saddle prune small.safetensors --by magnitude --keep 2 --json")["before"],
+            json("saddle prune small --by magnitude --keep 2 --json")["before"]);
+  // One that did not know does not pretend to.
+  sh("cp whole/checkpoints/best.safetensors bare.safetensors");
+  ASSERT_EQ(sh("saddle prune bare.safetensors --data examples/data/waves --keep 4 --out other.safetensors").code, 0);
+  says("saddle eval other.safetensors", 2, "does not say what it was trained on");
 }
 
 TEST_F(AnalyzeModels, CurvesOfSeveralRuns) {
@@ -196,7 +232,11 @@ TEST_F(AnalyzeModels, WrongPruningIsExplained) {
   says("saddle prune run --keep 3 --remove 1", 2, "both say how many");
   says("saddle prune run --keep many", 2, "takes a number of heads or a share");
   says("saddle prune run --keep 0", 2, "at least");
-  says("saddle prune run --keep 99", 2, "cannot be kept");
+  says("saddle prune run --keep 99", 2, "99 heads cannot be kept: the model has");
+  says("saddle prune run --keep 2 --by magnitude --set temperature=1", 2, "of the theory, and heads go by magnitude");
+  says("saddle prune run --curve --by random --set width=8", 2, "of the theory, and heads go by random");
+  says("saddle prune run --keep 2 --samples 0", 2, "--samples must be from 1 to 4096, found 0");
+  says("saddle prune run --curve --samples 0", 2, "--samples must be from 1 to 4096, found 0");
   says("saddle prune run --keep 2 --by luck", 2, "unknown score 'luck'");
   says("saddle prune run --keep 2 --set temprature=1", 2, "did you mean 'temperature'");
   says("saddle prune nowhere --keep 2", 1, "nowhere");

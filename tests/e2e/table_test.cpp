@@ -77,6 +77,37 @@ TEST_F(Tables, AreLearnedPredictedAndFilledIn) {
   EXPECT_THAT(file("filled.csv"), HasSubstr("2.8," + cells[0]["value"].get<std::string>() + ",8,violet,bell\n"));
 }
 
+TEST_F(Tables, AreLookedIntoBetweenRowsAndBetweenAttributes) {
+  ASSERT_EQ(sh(train("--data examples/data/flowers.csv --lr 0.01 --steps 20 --out run")).code, 0);
+  for (const std::string name : {"head_redundancy", "spectrum", "rank_collapse", "causal_discovery"}) {
+    const auto document = json("saddle analyze " + name + " run --samples 6 --json --html page.html");
+    const auto& inputs = document["result"]["inputs"];
+    ASSERT_EQ(inputs.size(), 2U) << name;
+    EXPECT_EQ(inputs[0]["input"], "run rows") << name;
+    EXPECT_EQ(inputs[1]["input"], "run attributes") << name;
+    EXPECT_FALSE(document["figures"].empty()) << name;
+    EXPECT_THAT(document["findings"][0].get<std::string>(), HasSubstr("predicts 6 of"));
+    EXPECT_THAT(file("page.html"), HasSubstr("<svg")) << name;
+  }
+  const auto rows = json("saddle analyze spectrum run --samples 6 --set between=rows --json");
+  EXPECT_EQ(rows["result"]["layers"][0]["tokens"], 12);
+  const auto columns = json("saddle analyze spectrum run/checkpoints/best.safetensors --set between=attributes --json");
+  EXPECT_EQ(columns["result"]["layers"][0]["tokens"], 5);
+  const Result graph = sh("saddle analyze causal_discovery run --sample 3 --set between=attributes");
+  EXPECT_EQ(graph.code, 0) << graph.err;
+  EXPECT_THAT(graph.out, HasSubstr("colour"));
+  const auto says = [&](const std::string& line, int code, const std::string& text) {
+    const Result wrong = sh(line);
+    EXPECT_EQ(wrong.code, code) << line << "\n" << wrong.err;
+    EXPECT_THAT(wrong.err, HasSubstr(text)) << line;
+  };
+  says("saddle analyze attention_paths run", 4, "about models of single samples");
+  says("saddle analyze imf run", 2, "language and of vision");
+  says("saddle analyze spectrum run --set between=cells", 2, "takes rows or attributes");
+  says("saddle analyze spectrum run --sample 999", 2, "row 999");
+  says("saddle prune run --keep 1", 2, "holds a model of a table");
+}
+
 TEST_F(Tables, BatchesAreScoredAsInTheRun) {
   ASSERT_EQ(sh(train("--data examples/data/flowers.csv --batch 30 --lr 0.01 --steps 40 --out run")).code, 0);
   const auto eval = json("saddle eval run --json");

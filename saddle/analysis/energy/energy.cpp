@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "saddle/base/error.hpp"
+#include "saddle/base/text.hpp"
+#include "saddle/mechanisms/layer.hpp"
 
 namespace saddle::analysis::energy {
 
@@ -42,6 +44,28 @@ void number_blocks(std::vector<LayerEnergy>& layers) {
     if (const Index block = seen[layer.name]++; alike) layer.name = fmt::format("block {}: {}", block, layer.name);
 }
 
+// Layers whose attention has no spikes, as "layer 0 (softmax)".
+std::vector<std::string> layers_without_spikes(const Probe& probe) {
+  std::vector<std::string> names;
+  for (std::size_t layer = 0; layer < probe.layers.size(); ++layer) {
+    const std::string& attention = probe.layers[layer].attention;
+    const auto found = mechanisms::find_layer(attention);
+    if (!found || found->name() != "spiking") names.push_back(fmt::format("layer {} ({})", layer, attention));
+  }
+  return names;
+}
+
+// What is in the list and what is not; a total says nothing without it.
+std::string counted_words(const Probe& probe) {
+  if (probe.energy_of_all)
+    return "Counted is every linear layer, convolution and product of the model; not the norms, neurons and residuals.";
+  const auto silent = layers_without_spikes(probe);
+  return "Counted are the spiking attentions alone. Not counted is all else that this model computes with real "
+         "numbers: embedding, two-layer networks, norms and head" +
+         (silent.empty() ? "" : ", and the attention of " + join(silent)) +
+         ". So the total is not that of the model; a model of spikes throughout is spiking_vit.";
+}
+
 Result on_model(const ProbedModel& model, Options& options) {
   options.check();
   std::vector<LayerEnergy> layers = mean_of(model.probes);
@@ -49,19 +73,23 @@ Result on_model(const ProbedModel& model, Options& options) {
   if (layers.empty())
     throw NotSupported(fmt::format("{} has no spiking layer, and energy is counted by spikes", model.name), {},
                        "models with spikes: --model spiking_vit, or --attention \"spiking(..)\" in any other");
+  const bool whole =
+      std::all_of(model.probes.begin(), model.probes.end(), [](const Probe& probe) { return probe.energy_of_all; });
+  const std::string what = whole ? "the model" : "the spiking attentions of the model, and nothing else of it,";
   Result result;
-  result.about =
-      "What one sample would cost on hardware that adds up spikes (45 nm: 4.6 pJ a multiply-accumulate, 0.9 pJ an "
-      "accumulate, 0.045 pJ a shift), layer by layer, as papers on spiking transformers count it. Low firing rates "
+  result.about = fmt::format(
+      "What {} would cost for one sample on hardware that adds up spikes (45 nm: 4.6 pJ a multiply-accumulate, 0.9 pJ "
+      "an accumulate, 0.045 pJ a shift), layer by layer, as papers on spiking transformers count it. Low firing rates "
       "are good: the energy of a layer fed by spikes is proportional to the share of them that are not 0; a rate of "
-      "1 means real numbers, which must be multiplied.";
+      "1 means real numbers, which must be multiplied.",
+      what);
   Table table{"Layers, for one sample", {"layer", "firing rate", "MACs", "ACs", "shifts", "pJ"}, {}};
   Chart rates{"Firing rate of the input of each layer",
               "layer, in the order of the table",
               "share that is not 0",
               {{"firing rate", {}}}};
   Chart energies{"Energy of each layer", "layer, in the order of the table", "pJ", {{"energy", {}}}};
-  Json document{{"layers", Json::array()}};
+  Json document{{"counted", whole ? "model" : "spiking attentions"}, {"layers", Json::array()}};
   Operations total;
   double number = 0;
   for (const LayerEnergy& layer : layers) {
@@ -73,15 +101,18 @@ Result on_model(const ProbedModel& model, Options& options) {
     document["layers"].push_back(std::move(one));
     total += layer.operations;
   }
-  table.rows.push_back(row_of("all", "", total));
+  table.rows.push_back(row_of(whole ? "all" : "all spiking attentions", "", total));
   document["total"] = to_json(total);
   result.tables.push_back(std::move(table));
   result.charts = {std::move(rates), std::move(energies)};
-  result.findings.push_back(
-      fmt::format("{:.4g} mJ a sample: {:.4g} multiply-accumulates of layers fed with real "
-                  "numbers, {:.4g} synaptic operations, {:.4g} shifts",
-                  total.millijoules(), total.macs, total.acs, total.shifts));
-  result.figures = {{"pJ a sample", total.picojoules()}, {"synaptic operations", total.acs}};
+  result.findings.push_back(fmt::format(
+      "{:.4g} mJ a sample for {}: {:.4g} multiply-accumulates of layers fed with real "
+      "numbers, {:.4g} synaptic operations, {:.4g} shifts",
+      total.millijoules(), whole ? "the model" : "its spiking attentions", total.macs, total.acs, total.shifts));
+  result.findings.push_back(counted_words(model.probes.front()));
+  // Totals of different things have different names, so that they are not compared with each other.
+  const std::string alone = whole ? "" : ", spiking attentions alone";
+  result.figures = {{"pJ a sample" + alone, total.picojoules()}, {"synaptic operations" + alone, total.acs}};
   result.json = document.dump();
   return result;
 }

@@ -47,6 +47,37 @@ TEST(Energy, AddsUpPicojoules) {
   EXPECT_EQ(result.tables[0].rows.size(), 3u);
 }
 
+// A total of attentions alone is not called that of the model.
+TEST(Energy, SaysWhatIsCountedAndWhatIsNot) {
+  ProbedModel host = model();
+  for (Probe& probe : host.probes) {
+    probe.layers.push_back({"spiking(steps=2)", {}, {}, {}});
+    probe.layers.push_back({"softmax", {}, {}, {}});
+  }
+  Options options;
+  const Result part = analysis().on_model(host, options);
+  EXPECT_THAT(part.about, HasSubstr("spiking attentions of the model, and nothing else of it"));
+  EXPECT_EQ(Json::parse(part.json)["counted"], "spiking attentions");
+  EXPECT_EQ(part.tables[0].rows.back()[0], "all spiking attentions");
+  ASSERT_EQ(part.findings.size(), 2u);
+  EXPECT_THAT(part.findings[1], HasSubstr("embedding, two-layer networks, norms and head"));
+  EXPECT_THAT(part.findings[1], HasSubstr("layer 1 (softmax)"));
+  EXPECT_THAT(part.findings[1], testing::Not(HasSubstr("layer 0")));
+
+  ProbedModel spikes = host;
+  for (Probe& probe : spikes.probes) {
+    probe.energy_of_all = true;
+    probe.layers.pop_back();
+  }
+  Options again;
+  const Result whole = analysis().on_model(spikes, again);
+  EXPECT_THAT(whole.about, HasSubstr("What the model would cost for one sample"));
+  EXPECT_EQ(Json::parse(whole.json)["counted"], "model");
+  EXPECT_THAT(whole.findings[1], HasSubstr("every linear layer"));
+  // Beside each other the totals of both are not put into one column.
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_NE(part.figures.at(i).first, whole.figures.at(i).first);
+}
+
 TEST(Energy, BlocksThatAreMadeAlikeHaveNumbers) {
   ProbedModel own = model();
   for (Probe& probe : own.probes) probe.energy[1].name = "first";

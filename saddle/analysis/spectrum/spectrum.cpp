@@ -9,12 +9,16 @@
 #include <optional>
 
 #include "saddle/base/error.hpp"
+#include "saddle/mechanisms/primal_attention/primal_attention.hpp"
+#include "saddle/mechanisms/primal_attention/spectrum.hpp"
 
 namespace saddle::analysis::spectrum {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
+namespace ksvd = mechanisms::primal_attention;
+using ksvd::PrimalAttention;
 
 constexpr double rounding = 1e-8;  // below this share of the largest, values of a model in float say nothing
 
@@ -31,7 +35,7 @@ Array<double, 2> map_of(const Array<double, 4>& weights, Index sample, Index hea
 struct LayerSpectrum {
   std::vector<double> explained;  // mean share of the sum of squares that the first k hold, k = 1..
   std::vector<double> values;     // mean singular values, the largest of each matrix being 1
-  double explained_90 = 0, effective_rank = 0, tokens = 0;
+  double largest = 0, explained_90 = 0, effective_rank = 0, tokens = 0;
 };
 
 // The mean over matrices, each given by its singular values.
@@ -43,14 +47,16 @@ LayerSpectrum mean_of(const std::vector<Measures>& all) {
   out.values.assign(longest, 0.0);
   const auto count = static_cast<double>(all.size());
   for (const Measures& m : all) {
+    const double largest = m.values.front();
+    const auto relative = [&](std::size_t k) { return k < m.values.size() && largest > 0 ? m.values[k] / largest : 0; };
     double total = 0, so_far = 0;
-    for (const double value : m.values) total += value * value;
+    for (std::size_t k = 0; k < longest; ++k) total += relative(k) * relative(k);
     for (std::size_t k = 0; k < longest; ++k) {
-      const double value = k < m.values.size() ? m.values[k] : 0;
-      so_far += value * value;
+      so_far += relative(k) * relative(k);
       out.explained[k] += (total > 0 ? so_far / total : 1) / count;
-      out.values[k] += (total > 0 ? value / m.values.front() : 0) / count;
+      out.values[k] += relative(k) / count;
     }
+    out.largest += largest / count;
     out.explained_90 += m.explained_90 / count;
     out.effective_rank += m.effective_rank / count;
     out.tokens += static_cast<double>(m.values.size()) / count;
@@ -58,36 +64,89 @@ LayerSpectrum mean_of(const std::vector<Measures>& all) {
   return out;
 }
 
-LayerSpectrum spectrum_of(const ProbedLayer& layer, const std::vector<Index>& lengths) {
+// One list of singular values of a layer.
+struct Shown {
+  std::string of;       // in the JSON
+  std::string name;     // in tables and plots; empty for weights, which need none
+  bool theory = false;  // what a theory says, not what the model has
+  LayerSpectrum spectrum = {};
+};
+
+Shown of_weights(const ProbedLayer& layer, const std::vector<Index>& lengths) {
   std::vector<Measures> all;
   for (Index b = 0; b < layer.weights.shape()[0]; ++b)
     for (Index h = 0; h < layer.weights.shape()[1]; ++h)
       all.push_back(measure(map_of(layer.weights, b, h, lengths[static_cast<std::size_t>(b)])));
-  return mean_of(all);
+  return {"weights", "", false, mean_of(all)};
 }
 
-// The spectrum of the kernel that Primal-Attention has learnt, as its lambda [H,s] tells: singular values 1/lambda^2,
-// up to a factor. Nothing for other mechanisms.
-std::optional<LayerSpectrum> learned_kernel(const ProbedModel& model, std::size_t layer) {
-  const std::string prefix = fmt::format("blocks.{}.", layer);
-  for (const auto& [name, tensor] : model.weights) {
-    if (!name.starts_with(prefix) || !name.ends_with(".lambda") || tensor.shape().size() != 2) continue;
-    const Index H = tensor.shape()[0], s = tensor.shape()[1];
-    std::vector<Measures> all;
-    for (Index h = 0; h < H; ++h) {
-      std::vector<double> values;
-      for (Index i = 0; i < s; ++i) {
-        const double lambda = tensor.at(h * s + i);
-        values.push_back(1 / std::max(lambda * lambda, 1e-300));
-      }
-      const double largest = *std::max_element(values.begin(), values.end());
-      Array<double, 2> diagonal({s, s});
-      for (Index i = 0; i < s; ++i) diagonal(i, i) = values[static_cast<std::size_t>(i)] / largest;
-      all.push_back(measure(diagonal));
-    }
-    return mean_of(all);
+// The options of a layer of Primal-Attention, if its written form tells them; a file may say anything.
+std::optional<PrimalAttention> primal_options(const std::string& attention) {
+  try {
+    if (const auto layer = mechanisms::find_layer(attention); layer && layer->name() == PrimalAttention::name)
+      return layer->part<PrimalAttention>();
+  } catch (const Error&) {
   }
   return std::nullopt;
+}
+
+tape::Value on_tape(const Array<double, 4>& part) {
+  for (const double value : part)
+    if (!std::isfinite(value)) throw InvalidArgument("[spectrum] scores or features of a layer hold NaN or infinity");
+  return {Shape(part.shape().begin(), part.shape().end()), {part.begin(), part.end()}};
+}
+
+// values [..,K]: the mean over all lists of K.
+LayerSpectrum mean_of(const tape::Value& values, Index tokens) {
+  const Index K = values.size(-1);
+  std::vector<Measures> all;
+  for (auto first = values.data().begin(); first != values.data().end(); first += K) {
+    std::vector<double> own(first, first + K);
+    for (double& value : own) value = std::min(value, 1e300);  // a lambda of 0 has no largest value
+    all.push_back(measure(std::move(own)));
+  }
+  LayerSpectrum out = mean_of(all);
+  out.tokens = static_cast<double>(tokens);
+  return out;
+}
+
+// Of Primal-Attention, which has no weights: the kernel on these samples, what the layer makes of it, and what both
+// come to where the objective of its loss is stationary. Nothing for layers without these parts.
+std::vector<Shown> of_kernel(const ProbedLayer& layer) {
+  for (const char* name : {"escore", "rscore", "phi_q", "phi_k", "lambda"})
+    if (!layer.parts.contains(name)) return {};
+  const auto part = [&](const char* name) { return on_tape(layer.parts.at(name)); };
+  const tape::Value escore = part("escore"), all = part("lambda");
+  const tape::Value lambda = tape::reshape(all, {all.size(2), all.size(3)});
+  const Index N = escore.size(2);
+  const PrimalAttention primal = primal_options(layer.attention).value_or(PrimalAttention{});
+  const bool sampled = layer.parts.contains("sample") && primal.trace == ksvd::Trace::no_x;
+  return {{"kernel", "kernel", false,
+           mean_of(ksvd::kernel_spectrum(part("phi_q"), part("phi_k"), sampled ? part("sample") : tape::Value()), N)},
+          {"learned", "E L R'", false, mean_of(ksvd::learned_spectrum(escore, part("rscore"), lambda), N)},
+          {"stationary", "N/lambda^2", true, mean_of(ksvd::stationary_spectrum(lambda, N), N)}};
+}
+
+// What the three lists are, and how far the layer is from where they agree.
+std::vector<std::string> words_for(std::size_t layer, const std::string& attention, const std::vector<Shown>& lists) {
+  std::vector<std::string> words{fmt::format(
+      "Layer {} ({}) has no matrix of weights. Shown are the singular values of its kernel on these samples; those of "
+      "E L R', L = diag(lambda^2)/N, which the layer makes of it with its scores; and N/lambda^2, which both come to "
+      "only where the KSVD objective is stationary.",
+      layer, attention)};
+  const auto primal = primal_options(attention);
+  if (primal && primal->eta == 0)
+    words.push_back(
+        fmt::format("Layer {}: eta=0, so lambda was not trained by the loss: it is as random as it began. E L R' and "
+                    "N/lambda^2 are "
+                    "made of it and tell nothing of what was learned; the kernel does.",
+                    layer));
+  else
+    words.push_back(
+        fmt::format("Layer {}: the largest values are {:.3g} of the kernel, {:.3g} of E L R' and {:.3g} of N/lambda^2; "
+                    "only where all three agree is the layer the truncated SVD of its kernel.",
+                    layer, lists[0].spectrum.largest, lists[1].spectrum.largest, lists[2].spectrum.largest));
+  return words;
 }
 
 Result on_model(const ProbedModel& model, Options& options) {
@@ -100,53 +159,61 @@ Result on_model(const ProbedModel& model, Options& options) {
       "How many directions hold an attention matrix: the share of its squared singular values in the largest k, "
       "averaged over heads and samples. Where a few hold 90 %, a low-rank or linear attention would lose little in "
       "that layer; a curve that rises slowly says that it would lose much.";
-  Table table{"Layers", {"layer", "attention", "tokens", "values for 90 %", "effective rank"}, {}};
+  Table table{
+      "Layers", {"layer", "attention", "of", "tokens", "largest value", "values for 90 %", "effective rank"}, {}};
   Chart chart{"Explained variance: share of the squares in the largest k singular values", "k", "share", {}, false};
   Chart values{"Singular values, measured by the largest", "k", "value", {}, true};
   Json layers = Json::array();
   double ranks = 0, held = 0, shown = 0;
   for (std::size_t layer = 0; layer < probe->layers.size(); ++layer) {
     const ProbedLayer& own = probe->layers[layer];
-    const auto learned = own.weights.empty() ? learned_kernel(model, layer) : std::nullopt;
-    if (own.weights.empty() && !learned) {
+    const std::vector<Shown> lists =
+        own.weights.empty() ? of_kernel(own) : std::vector{of_weights(own, probe->lengths)};
+    if (lists.empty()) {
       result.findings.push_back(fmt::format("Layer {} ({}) has no matrix of weights.", layer, own.attention));
       continue;
     }
-    if (learned)
-      result.findings.push_back(fmt::format(
-          "Layer {} ({}) has no matrix of weights; shown are the singular values 1/lambda^2 that its kernel "
-          "has where the KSVD loss is stationary.",
-          layer, own.attention));
-    const LayerSpectrum s = learned ? *learned : spectrum_of(own, probe->lengths);
-    ranks += s.effective_rank;
-    held += s.explained_90;
+    // The first list is what the model has.
+    ranks += lists[0].spectrum.effective_rank;
+    held += lists[0].spectrum.explained_90;
     ++shown;
-    table.rows.push_back({std::to_string(layer), own.attention, fmt::format("{:.4g}", s.tokens),
-                          fmt::format("{:.1f}", s.explained_90), fmt::format("{:.2f}", s.effective_rank)});
-    Curve curve{fmt::format("layer {}", layer), {}}, falling = curve;
-    for (std::size_t k = 0; k < s.explained.size(); ++k) {
-      curve.points.emplace_back(static_cast<double>(k + 1), s.explained[k]);
-      if (s.values[k] > rounding) falling.points.emplace_back(static_cast<double>(k + 1), s.values[k]);
+    for (const Shown& list : lists) {
+      const LayerSpectrum& s = list.spectrum;
+      table.rows.push_back({std::to_string(layer), own.attention, list.name.empty() ? list.of : list.name,
+                            fmt::format("{:.4g}", s.tokens), fmt::format("{:.4g}", s.largest),
+                            fmt::format("{:.1f}", s.explained_90), fmt::format("{:.2f}", s.effective_rank)});
+      Curve curve{fmt::format("layer {}{}{}", layer, list.name.empty() ? "" : ": ", list.name), {}, list.theory};
+      Curve falling = curve;
+      for (std::size_t k = 0; k < s.explained.size(); ++k) {
+        curve.points.emplace_back(static_cast<double>(k + 1), s.explained[k]);
+        if (s.values[k] > rounding) falling.points.emplace_back(static_cast<double>(k + 1), s.values[k]);
+      }
+      chart.curves.push_back(std::move(curve));
+      values.curves.push_back(std::move(falling));
+      layers.push_back({{"layer", layer},
+                        {"attention", own.attention},
+                        {"of", list.of},
+                        {"tokens", s.tokens},
+                        {"largest", s.largest},
+                        {"explained_90", s.explained_90},
+                        {"effective_rank", s.effective_rank},
+                        {"explained", s.explained},
+                        {"singular_values", s.values}});
     }
-    chart.curves.push_back(std::move(curve));
-    values.curves.push_back(std::move(falling));
-    layers.push_back({{"layer", layer},
-                      {"attention", own.attention},
-                      {"of", learned ? "learned kernel" : "weights"},
-                      {"tokens", s.tokens},
-                      {"explained_90", s.explained_90},
-                      {"effective_rank", s.effective_rank},
-                      {"explained", s.explained},
-                      {"singular_values", s.values}});
-    if (!learned && s.explained_90 <= 0.1 * s.tokens)
+    if (own.weights.empty()) {
+      const auto words = words_for(layer, own.attention, lists);
+      result.findings.insert(result.findings.end(), words.begin(), words.end());
+    } else if (const LayerSpectrum& s = lists[0].spectrum; s.explained_90 <= 0.1 * s.tokens) {
       result.findings.push_back(
           fmt::format("Layer {}: {:.1f} of {:.4g} directions hold 90 %: try a low-rank attention there, such as "
                       "primal_attention or linear.",
                       layer, s.explained_90, s.tokens));
+    }
   }
   if (table.rows.empty())
-    throw NotSupported(fmt::format("{} has no layer with a matrix of weights or a learned kernel", model.name), {},
-                       "declared attentions such as softmax have weights; primal_attention has a kernel");
+    throw NotSupported(
+        fmt::format("{} has no layer with a matrix of weights, and none that shows its kernel", model.name), {},
+        "declared attentions such as softmax have weights; primal_attention shows its kernel");
   result.figures = {{"values for 90 %, mean of layers", held / shown}, {"effective rank", ranks / shown}};
   result.tables.push_back(std::move(table));
   result.charts = {std::move(chart), std::move(values)};
@@ -163,18 +230,26 @@ Measures measure(const Array<double, 2>& matrix) {
     throw InvalidArgument("[spectrum] the matrix holds NaN or infinity");
   const Eigen::Map<const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>> a(matrix.data(), n, m);
   const Eigen::BDCSVD<Eigen::MatrixXd> svd(a);
+  return measure({svd.singularValues().begin(), svd.singularValues().end()});
+}
+
+Measures measure(std::vector<double> values) {
+  if (values.empty()) throw InvalidArgument("[spectrum] there are no singular values to measure");
   Measures out;
-  out.values.assign(svd.singularValues().begin(), svd.singularValues().end());
+  out.values = std::move(values);
+  // Squares of values are taken relative to the largest: none overflows.
+  const double largest = out.values.front() > 0 ? out.values.front() : 1;
   double squares = 0, sum = 0, held = 0;
   for (const double value : out.values) {
-    squares += value * value;
-    sum += value;
+    squares += value / largest * (value / largest);
+    sum += value / largest;
   }
   double entropy = 0;
   for (const double value : out.values) {
     if (held < 0.9 * squares) ++out.explained_90;
-    held += value * value;
-    if (value > 0) entropy -= value / sum * std::log(value / sum);
+    held += value / largest * (value / largest);
+    const double share = value / largest / sum;
+    if (share > 0) entropy -= share * std::log(share);
   }
   out.effective_rank = std::exp(entropy);
   return out;

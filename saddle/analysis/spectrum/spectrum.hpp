@@ -1,4 +1,5 @@
-// How much of an attention matrix a few directions hold: singular values of attention weights, per layer and head.
+// How much of an attention matrix a few directions hold: singular values of attention weights, or of the kernel of
+// Primal-Attention, per layer.
 #pragma once
 
 #include "saddle/analysis/registry.hpp"
@@ -12,6 +13,8 @@ struct Measures {
   double effective_rank = 0;   // exp of the entropy of their shares
 };
 SADDLE_API Measures measure(const Array<double, 2>& matrix);
+// Of singular values, the largest first.
+SADDLE_API Measures measure(std::vector<double> values);
 
 SADDLE_API const Analysis& analysis();
 

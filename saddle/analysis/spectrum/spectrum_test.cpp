@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -70,21 +71,118 @@ TEST(Spectrum, ShowsSingularValuesByTheLargest) {
   EXPECT_NEAR(layer["explained"][0].get<double>(), (1 / 1.25 + 1 / 1.0625) / 2, 1e-12);
 }
 
-// Primal-Attention has no matrix of weights: 1/lambda^2 are the singular values of what it learnt.
-TEST(Spectrum, OfALearnedKernel) {
+// One head on one sample of three tokens; rows are unit vectors of R^3, so the kernel is diag(sample)^2.
+ProbedLayer primal_layer(const std::string& attention, const std::array<double, 3>& sample,
+                         const std::array<double, 3>& escore, const std::array<double, 3>& lambda) {
+  const auto diagonal = [](const std::array<double, 3>& values) {
+    Array<double, 4> matrix({1, 1, 3, 3});
+    for (Index i = 0; i < 3; ++i) matrix(0, 0, i, i) = values[static_cast<std::size_t>(i)];
+    return matrix;
+  };
+  ProbedLayer layer;
+  layer.attention = attention;
+  layer.parts = {{"phi_q", diagonal({1, 1, 1})},
+                 {"phi_k", diagonal({1, -1, 1})},
+                 {"sample", diagonal(sample)},
+                 {"escore", diagonal(escore)},
+                 {"rscore", diagonal({1, 1, 1})}};
+  Array<double, 4> row({1, 1, 1, 3});
+  for (Index i = 0; i < 3; ++i) row(0, 0, 0, i) = lambda[static_cast<std::size_t>(i)];
+  layer.parts.emplace("lambda", row);
+  return layer;
+}
+
+Result result_of(const ProbedLayer& layer) {
   ProbedModel model;
-  Tensor lambda(DType::f64, {1, 3});
-  for (Index i = 0; i < 3; ++i) lambda.set(i, i == 1 ? -1 : 2);
-  model.weights.emplace("blocks.0.attn.layer.lambda", lambda);
   Probe& probe = model.probes.emplace_back();
   probe.split = "test";
-  probe.lengths = {4};
-  probe.layers.push_back({"primal_attention", {}, {}, {}});
+  probe.lengths = {3};
+  probe.layers.push_back(layer);
   Options options;
-  const auto layer = nlohmann::json::parse(analysis().on_model(model, options).json)["layers"][0];
-  EXPECT_EQ(layer["of"], "learned kernel");
-  EXPECT_NEAR(layer["singular_values"][0].get<double>(), 1, 1e-12);
-  EXPECT_NEAR(layer["singular_values"][2].get<double>(), 0.25, 1e-12);
+  return analysis().on_model(model, options);
+}
+
+std::vector<double> relative_values(const Result& result, std::size_t list) {
+  return nlohmann::json::parse(result.json)["layers"][list]["singular_values"].get<std::vector<double>>();
+}
+
+void expect_near(const std::vector<double>& found, const std::vector<double>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-12) << i;
+}
+
+// Primal-Attention has no matrix of weights: shown are its kernel, what it makes of it, and what lambda promises.
+TEST(Spectrum, OfTheKernelOfPrimalAttention) {
+  const double root = std::sqrt(3.0);  // L = lambda^2 / N is 1, 1, 1/4
+  const Result result = result_of(primal_layer("primal_attention", {2, 1, 1}, {4, 3, 2}, {root, -root, root / 2}));
+  const auto layers = nlohmann::json::parse(result.json)["layers"];
+  ASSERT_EQ(layers.size(), 3u);
+  EXPECT_EQ(layers[0]["of"], "kernel");
+  EXPECT_EQ(layers[1]["of"], "learned");
+  EXPECT_EQ(layers[2]["of"], "stationary");
+  EXPECT_NEAR(layers[0]["largest"].get<double>(), 4, 1e-12);
+  EXPECT_NEAR(layers[1]["largest"].get<double>(), 4, 1e-12);
+  EXPECT_NEAR(layers[2]["largest"].get<double>(), 4, 1e-12);
+  expect_near(relative_values(result, 0), {1, 0.25, 0.25});
+  expect_near(relative_values(result, 1), {1, 0.75, 0.125});
+  expect_near(relative_values(result, 2), {1, 0.25, 0.25});
+  for (const auto& layer : layers) EXPECT_EQ(layer["tokens"], 3);
+  // The kernel counts, and what lambda promises is drawn as a theory.
+  EXPECT_NEAR(result.figures.at(1).second, layers[0]["effective_rank"].get<double>(), 1e-12);
+  EXPECT_FALSE(result.charts.at(0).curves.at(0).dashed);
+  EXPECT_TRUE(result.charts.at(0).curves.at(2).dashed);
+  ASSERT_EQ(result.findings.size(), 2u);
+  EXPECT_NE(result.findings[0].find("only where the KSVD objective is stationary"), std::string::npos);
+}
+
+// Two models with the same lambda are told apart by what they do with the data.
+TEST(Spectrum, LambdaAloneIsNotTheKernel) {
+  const Result one = result_of(primal_layer("primal_attention", {1, 1, 1}, {1, 1, 1}, {1, 1, 1}));
+  const Result other = result_of(primal_layer("primal_attention", {2, 1, 1}, {1, 1, 0.5}, {1, 1, 1}));
+  EXPECT_NE(relative_values(one, 0), relative_values(other, 0));
+  EXPECT_NE(relative_values(one, 1), relative_values(other, 1));
+  EXPECT_EQ(relative_values(one, 2), relative_values(other, 2));
+  EXPECT_NE(one.tables.at(0).rows, other.tables.at(0).rows);
+}
+
+TEST(Spectrum, TheTraceSaysWhichKernelIsDecomposed) {
+  const Result result = result_of(primal_layer("primal_attention(trace=with_x)", {2, 1, 1}, {1, 1, 1}, {1, 1, 1}));
+  expect_near(relative_values(result, 0), {1, 1, 1});
+}
+
+TEST(Spectrum, SaysThatLambdaWasNotTrained) {
+  const auto says = [](const std::string& attention) {
+    const Result result = result_of(primal_layer(attention, {2, 1, 1}, {1, 1, 1}, {1, 1, 1}));
+    return result.findings.at(1).find("lambda was not trained by the loss") != std::string::npos;
+  };
+  EXPECT_TRUE(says("primal_attention(eta=0)"));
+  EXPECT_FALSE(says("primal_attention(eta=0.1)"));
+  EXPECT_FALSE(says("attention"));  // a file that does not tell
+}
+
+TEST(Spectrum, ALambdaOfZeroIsHarmless) {
+  const Result result = result_of(primal_layer("primal_attention", {2, 1, 1}, {1, 1, 1}, {0, 1, 1}));
+  expect_near(relative_values(result, 2), {1, 0, 0});
+  ProbedLayer wrong = primal_layer("primal_attention", {2, 1, 1}, {1, 1, 1}, {1, 1, 1});
+  wrong.parts.at("escore")(0, 0, 1, 1) = std::nan("");
+  EXPECT_THROW(result_of(wrong), InvalidArgument);
+}
+
+// As a file or Python gives it; without the parts the layer is named.
+TEST(Spectrum, TakesTheKernelFromTensors) {
+  const ProbedLayer layer = primal_layer("primal_attention", {2, 1, 1}, {4, 3, 2}, {1, 1, 1});
+  TensorFile file;
+  file.metadata["attention"] = "primal_attention";
+  for (const auto& [name, part] : layer.parts) {
+    Tensor tensor(DType::f64, name == "lambda" ? Shape{1, 3} : Shape{1, 1, 3, 3});
+    for (Index i = 0; i < tensor.size(); ++i) tensor.set(i, part.data()[i]);
+    file.tensors.emplace("layers.0." + name, tensor);
+  }
+  Options options;
+  EXPECT_EQ(relative_values(analyze_tensors(analysis(), file, "f", options), 1), relative_values(result_of(layer), 1));
+  file.tensors.erase("layers.0.lambda");
+  Options again;
+  EXPECT_THROW(analyze_tensors(analysis(), file, "f", again), NotSupported);
 }
 
 TEST(Spectrum, RefusesModelsWithoutMatrices) {
