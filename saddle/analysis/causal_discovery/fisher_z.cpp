@@ -34,8 +34,9 @@ FisherZ::FisherZ(Matrix correlation, double samples) : correlation_(std::move(co
   if (rows != columns || rows == 0)
     throw InvalidArgument(fmt::format("correlations have shape ({},{}), expected a square matrix", rows, columns));
   if (!std::isfinite(samples) || samples < fewest_samples)
-    throw InvalidArgument(fmt::format("{} samples: Fisher's z needs {} or more", samples, fewest_samples),
-                          "give more rows; for attention n is the width of the model, for example 768");
+    throw InvalidArgument(
+        fmt::format("{} samples: Fisher's z needs {} or more", samples, fewest_samples),
+        "n is the number of rows of a table; for attention take the width of the model, for example 768");
   for (Index i = 0; i < rows; ++i)
     for (Index j = 0; j <= i; ++j) {
       const double r = correlation_(i, j);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <compare>
 #include <optional>
 
 #include "saddle/analysis/causal_discovery/ancestral_internal.hpp"
@@ -73,13 +74,14 @@ Candidates candidates(const End& a, const End& b, Index size) {
                        : j == found.members.size()
                            ? std::strong_ordering::less
                            : std::lexicographical_compare_three_way(set(i), set(i + width), set(j), set(j + width));
-    const Index of_a = order <= 0 ? sum(a, i) : 0, of_other = order >= 0 ? sum(b, j) : 0;
-    if (order < 0 || (order == 0 && of_a <= of_other))
-      found.order.emplace_back(of_a, i);
+    const bool in_a = std::is_lteq(order), in_b = std::is_gteq(order);
+    const Index near_a = in_a ? sum(a, i) : 0, near_b = in_b ? sum(b, j) : 0;
+    if (in_a && (!in_b || near_a <= near_b))
+      found.order.emplace_back(near_a, i);
     else
-      second.emplace_back(of_other, j);
-    if (order <= 0) i += width;
-    if (order >= 0) j += width;
+      second.emplace_back(near_b, j);
+    if (in_a) i += width;
+    if (in_b) j += width;
   }
   found.order.insert(found.order.end(), second.begin(), second.end());
   std::stable_sort(found.order.begin(), found.order.end(),
@@ -154,10 +156,10 @@ bool search_ancestors(const IndependenceTest& test, const Options& options, Inde
       removed = !options.stable;
       if (removed) break;
     }
-    // Searching ahead pays where pairs take long and edges stay.
+    // Searching ahead pays where pairs take long, by far, and edges stay.
     const double each = static_cast<double>(tests) / static_cast<double>(count);
     const bool together = workers > 1 && worth_threads(test, each * static_cast<double>(workers) / 10);
-    step = !together ? 1 : removed ? workers : std::min(block, std::max(2 * step, workers));
+    step = together ? std::min(block, removed ? workers : std::max(2 * step, workers)) : 1;
   }
   return any;
 }

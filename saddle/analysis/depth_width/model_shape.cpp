@@ -211,6 +211,10 @@ void read_attention(const Json& document, const std::string& file, ModelShape& s
 
 // In which layers the experts stand, by the conventions of DeepSeek, Qwen and Llama.
 void place_experts(const Json& document, const std::string& file, ModelShape& shape) {
+  if (document.contains("moe_layers") && document["moe_layers"].is_array()) {  // one by one
+    shape.dense_layers = std::max<Index>(0, shape.depth - static_cast<Index>(document["moe_layers"].size()));
+    return;
+  }
   for (const char* key : {"expert_layer_period", "moe_layer_frequency", "moe_layer_interval", "moe_layers",
                           "moe_every_n_layers", "moe_layers_enum", "num_sparse_encoder_layers", "encoder_sparse_step"})
     if (document.contains(key) && !document[key].is_null()) {
@@ -325,7 +329,7 @@ ModelShape hugging_face_shape(const Json& given, const std::string& file) {
   read_experts(document, file, shape);
   read_decoder(document, file, shape);
   shape.distinct_layers = first_of(document, {"num_hidden_groups"}, file);
-  if (shape.gated && shape.hidden == 0 && shape.experts == 0 && shape.uncounted.empty())
+  if (shape.gated && shape.hidden == 0 && (shape.experts == 0 || shape.dense_layers > 0) && shape.uncounted.empty())
     shape.uncounted = "it does not say how wide the feed-forward networks are (intermediate_size)";
   if (has_other_layers(document)) shape.uncounted = "some of its layers are of another kind than attention";
   static constexpr std::array<std::string_view, 14> encoders{

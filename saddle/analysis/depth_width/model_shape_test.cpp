@@ -133,6 +133,19 @@ TEST(ModelShape, MixturesOfExpertsAreCounted) {
   EXPECT_EQ(mixed.dense_layers, 4);
   EXPECT_DOUBLE_EQ(mixed.layer_params(), 6 * 400 + 4 * 3 * 10 * 40 + 2 * (4 * 3 * 10 * 5 + 3 * 10 * 20 + 10 * 4));
 
+  const std::string maverick =
+      R"("model_type": "llama4_text", "num_hidden_layers": 48, "hidden_size": 5120, "num_attention_heads": 40,
+         "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 8192, "intermediate_size_mlp": 16384,
+         "num_local_experts": 128, "num_experts_per_tok": 1, )";
+  std::string listed = "{" + maverick + "\"moe_layers\": [1";
+  for (int layer = 3; layer < 48; layer += 2) listed += "," + std::to_string(layer);
+  for (const std::string& text : {"{" + maverick + "\"interleave_moe_layer_step\": 2}", listed + "]}"}) {
+    const ModelShape shape = parse_model_shape(text, "config.json");
+    EXPECT_EQ(shape.dense_layers, 24);
+    EXPECT_NEAR(shape.layer_params() / 1e9, 398.6, 0.2);  // about 400 with embeddings of 2.1
+    EXPECT_NEAR(shape.active_params() / 1e9, 15.1, 0.2);
+  }
+
   const ModelShape dbrx = parse_model_shape(
       R"({"model_type": "dbrx", "d_model": 6144, "n_layers": 40, "n_heads": 48, "attn_config": {"kv_n_heads": 8},
           "ffn_config": {"ffn_hidden_size": 10752, "moe_num_experts": 16, "moe_top_k": 4}})",
