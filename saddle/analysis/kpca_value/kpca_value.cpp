@@ -64,8 +64,11 @@ double mean_over(const std::vector<MeasuredLayer>& layers, bool random, double M
 // What the means say, in words. Close to the formula: both measures that have no free order of rows or signs say so.
 std::string verdict(double cka, double chance_cka, double spread, double chance_spread) {
   if (cka >= 0.9 && spread <= 0.1) return "the values follow the formula";
-  if (cka <= chance_cka + 0.05 && !(spread < 0.9 * chance_spread))
-    return "the values are no closer to the formula than random ones";
+  const bool alike = cka > chance_cka + 0.05, narrow = spread < 0.9 * chance_spread;
+  if (!alike && !narrow) return "the values are no closer to the formula than random ones";
+  if (alike != narrow)
+    return fmt::format("the values do not follow the formula; only their {} is closer to it than that of random ones",
+                       alike ? "CKA" : "spread");
   return "the values are closer to the formula than random ones, and do not follow it";
 }
 
