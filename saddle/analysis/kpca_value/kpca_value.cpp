@@ -67,7 +67,7 @@ std::string verdict(double cka, double chance_cka, double spread, double chance_
   const bool alike = cka > chance_cka + 0.05, narrow = spread < 0.9 * chance_spread;
   if (!alike && !narrow) return "the values are no closer to the formula than random ones";
   if (alike != narrow)
-    return fmt::format("the values do not follow the formula; only their {} is closer to it than that of random ones",
+    return fmt::format("the values do not follow the formula; only by their {} are they closer to it than random ones",
                        alike ? "CKA" : "spread");
   return "the values are closer to the formula than random ones, and do not follow it";
 }
