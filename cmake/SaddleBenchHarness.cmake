@@ -49,6 +49,10 @@ std::string_view graph_peer_text() {
 ")
 file(COPY_FILE ${bench_texts}.new ${bench_texts}.cpp ONLY_IF_DIFFERENT)
 
+# The limits of the machine are measured by optimised loops in every build, as its kernels are.
+set(limit_sources ${bench_harness_sources})
+list(FILTER limit_sources INCLUDE REGEX "/limits_[a-z0-9]+\\.cpp$")
+set_source_files_properties(${limit_sources} PROPERTIES COMPILE_OPTIONS -O3)
 add_library(saddle_bench STATIC ${bench_harness_sources} ${bench_texts}.cpp)
 saddle_target_settings(saddle_bench)
 target_include_directories(saddle_bench PUBLIC ${PROJECT_SOURCE_DIR}/bench/harness)

@@ -33,7 +33,7 @@ void dropout(const Dropout<T>& drop, Index begin, Index end) {
   };
   std::uint64_t bits[8];
   for (Index block = begin; block < end; block += 512) {
-    simd::keep_bits(drop.seed, 0, 0, drop.threshold, block / 8, 0, 8, bits);
+    simd::keep_bits(drop.seed, 0, 0, drop.threshold, block / 8, 64, 0, 8, bits);
     for (Index j = 0; j < 8; ++j) {
       const Index from = block + 64 * j;
       if (from < end) along(bits[j], from, std::min<Index>(64, end - from));

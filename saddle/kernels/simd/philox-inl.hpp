@@ -1,4 +1,4 @@
-// The keep bits of dropout for a tile of 64 queries by keys, as primal/dropout.hpp defines them.
+// The keep bits of dropout for a tile of up to 64 queries by keys, as primal/dropout.hpp defines them.
 #if defined(SADDLE_KERNELS_SIMD_PHILOX_INL_HPP_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SADDLE_KERNELS_SIMD_PHILOX_INL_HPP_
 #undef SADDLE_KERNELS_SIMD_PHILOX_INL_HPP_
@@ -23,11 +23,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 #if HWY_TARGET == HWY_SCALAR
 
 inline void keep_bits(std::uint64_t seed, std::uint32_t offset, std::uint32_t head, std::uint32_t threshold, Index i0,
-                      Index j0, Index count, std::uint64_t* bits) {
+                      Index queries, Index j0, Index count, std::uint64_t* bits) {
   for (Index c = 0; c < count; ++c) {
     const Index j = j0 + c;
     bits[c] = 0;
-    for (Index b = 0; b < 64; ++b) {
+    for (Index b = 0; b < queries; ++b) {
       const auto words = philox({static_cast<std::uint32_t>(i0 + b), static_cast<std::uint32_t>(j / 8), head, offset},
                                 {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
       const std::uint32_t own = words[j % 8 / 2] >> (j % 2 * 16) & 0xffffu;
@@ -67,9 +67,10 @@ HWY_INLINE WordVector both(WordVector even, WordVector odd) {
   return hn::OddEven(hn::BitCast(Words(), hn::ShiftLeft<32>(hn::BitCast(wide, odd))), even);
 }
 
-// bits [count]: bit b of bits[c] says that the weight of query i0 + b and key j0 + c stays. head: b H + h.
+// bits [count]: bit b < queries of bits[c] says that the weight of query i0 + b and key j0 + c stays. head: b H + h.
 inline HWY_NOINLINE void keep_bits(std::uint64_t seed, std::uint32_t offset, std::uint32_t head,
-                                   std::uint32_t threshold, Index i0, Index j0, Index count, std::uint64_t* bits) {
+                                   std::uint32_t threshold, Index i0, Index queries, Index j0, Index count,
+                                   std::uint64_t* bits) {
   const Words d;
   constexpr Index L = HWY_LANES(std::uint32_t);
   constexpr int together = 4;  // chains of rounds, which hide each other's latency
@@ -79,10 +80,10 @@ inline HWY_NOINLINE void keep_bits(std::uint64_t seed, std::uint32_t offset, std
     keys[r][1] = keys[r - 1][1] + 0xBB67AE85u;
   }
   const WordVector limit = hn::Set(d, threshold), c2 = hn::Set(d, head), c3 = hn::Set(d, offset);
-  std::uint64_t own[8];  // of the keys of a group; x86 has the first queries in the first bytes
+  std::uint64_t own[8] = {};  // of the keys of a group; x86 has the first queries in the first bytes
   for (Index group = j0 / 8; group * 8 < j0 + count; ++group) {
     const WordVector c1 = hn::Set(d, static_cast<std::uint32_t>(group));
-    for (Index b = 0; b < 64; b += L * together / 2) {
+    for (Index b = 0; b < queries; b += L * together / 2) {
       Philox x[together];
       SADDLE_UNROLL(4)
       for (int t = 0; t < together; t += 2) {

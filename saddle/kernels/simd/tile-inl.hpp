@@ -96,14 +96,15 @@ HWY_INLINE void with_rows(Index n, F&& f) {
   }
 }
 
-// c [rows, tile_vectors * lanes] += a [rows, depth] b [depth, ..] with the stride of c and b equal to the tile's width.
-template <Along A, class T>
+// c [rows, VECTORS * lanes] += a [rows, depth] b [depth, ..] with the stride of c and b equal to the width of a whole
+// tile.
+template <Along A, class T, int VECTORS = tile_vectors>
 HWY_NOINLINE void multiply_panel(const T* a, Index a_stride, const T* b, Index depth, T* c, Index rows) {
   constexpr Index width = tile_vectors * lanes<T>;
   for (Index i = 0; i < rows; i += tile_rows)
     with_rows(std::min<Index>(tile_rows, rows - i), [&](auto n) HWY_ATTR {
-      multiply_add<n, tile_vectors, A>(a + (A == Along::k ? i * a_stride : i), a_stride, b, width, depth, c + i * width,
-                                       width);
+      multiply_add<n, VECTORS, A>(a + (A == Along::k ? i * a_stride : i), a_stride, b, width, depth, c + i * width,
+                                  width);
     });
 }
 

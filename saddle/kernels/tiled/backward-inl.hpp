@@ -28,7 +28,7 @@ struct BackwardLanes {
 
 // A [keys, block_queries] and ds = A (dA - delta) for one block of visible keys, g = exp with start holding log h.
 // DROPPED: A comes back as it is applied, times drop_factor where it stays, and dA likewise.
-template <bool DROPPED, class T>
+template <int VECTORS, bool DROPPED, class T>
 HWY_NOINLINE void differentiate_visible(const ScoreProblem<T>& problem, const T* qt, const T* gt,
                                         const BackwardLanes<T>& x, const T* column, const std::uint64_t* kept,
                                         T drop_factor, Rows<const T> k, Rows<const T> v, Index n, T* a, T* ds) {
@@ -36,18 +36,18 @@ HWY_NOINLINE void differentiate_visible(const ScoreProblem<T>& problem, const T*
   const Vector<T> drop = hn::Set(d, drop_factor);
   constexpr Index L = lanes<T>, Q = block_queries<T>;
   for_row_tiles(n, [&](auto rows, Index i) HWY_ATTR {
-    Vector<T> s[rows][tile_vectors];
-    score_rows<rows>(k[i], k.stride, qt, problem.D, x.start, column != nullptr ? column + i : nullptr, s);
+    Vector<T> s[rows][VECTORS];
+    score_rows<rows, VECTORS>(k[i], k.stride, qt, problem.D, x.start, column != nullptr ? column + i : nullptr, s);
     SADDLE_UNROLL(8)
     for (int r = 0; r < rows; ++r) SADDLE_UNROLL(8)
-    for (int u = 0; u < tile_vectors; ++u) {
+    for (int u = 0; u < VECTORS; ++u) {
       hn::Store(exp_score(d, s[r][u]), d, a + (i + r) * Q + u * L);
       s[r][u] = hn::Zero(d);
     }
-    multiply<rows, tile_vectors, Along::k>(v[i], v.stride, gt, Q, problem.E, s);
+    multiply<rows, VECTORS, Along::k>(v[i], v.stride, gt, Q, problem.E, s);
     SADDLE_UNROLL(8)
     for (int r = 0; r < rows; ++r) SADDLE_UNROLL(8)
-    for (int u = 0; u < tile_vectors; ++u) {
+    for (int u = 0; u < VECTORS; ++u) {
       const Index at = (i + r) * Q + u * L;
       const Vector<T> weight = hn::Load(d, a + at), delta = hn::Load(d, x.delta + u * L);
       Vector<T> own = s[r][u];
@@ -62,13 +62,13 @@ HWY_NOINLINE void differentiate_visible(const ScoreProblem<T>& problem, const T*
 }
 
 // The general case, from scores in a and dA in ds: any g, hidden and dropped pairs. A comes back as it is applied.
-template <class T, class G>
+template <int VECTORS, class T, class G>
 HWY_NOINLINE void differentiate_masked(const G& g, const BackwardLanes<T>& x, Index n, const BlockBits& bits,
                                        T drop_factor, T* a, T* ds) {
   const Tag<T> d;
   constexpr Index L = lanes<T>, Q = block_queries<T>;
   const Vector<T> drop = hn::Set(d, drop_factor);
-  for (int u = 0; u < tile_vectors; ++u) {
+  for (int u = 0; u < VECTORS; ++u) {
     const Vector<T> inverse = hn::Load(d, x.inverse + u * L), delta = hn::Load(d, x.delta + u * L);
     const Vector<T> all = hn::Load(d, x.all + u * L), one = hn::Set(d, T{1});
     for (Index i = 0; i < n; ++i) {
@@ -206,20 +206,25 @@ class BackwardBlock {
     const Rows<const T> k{p_.k[j0], p_.k.stride}, v{p_.v[j0], p_.v.stride};
     const T* columns = p_.column != nullptr ? column : nullptr;
     const T drop_factor = static_cast<T>(head_.dropout.factor);
-    if (G::exponential && !bits_.masked && !general_) {
-      const auto differentiate = bits_.dropped ? differentiate_visible<true, T> : differentiate_visible<false, T>;
-      differentiate(p_, qt_, gt_, x_, columns, bits_.kept, drop_factor, k, v, n, a_, ds_);
-    } else {
-      product_block(k, n, qt_, p_.D, x_.start, columns, a_);
-      product_block<T>(v, n, gt_, p_.E, nullptr, nullptr, ds_);
-      differentiate_masked(g_, x_, n, bits_, drop_factor, a_, ds_);
-    }
+    with_vectors<T>(count_, [&](auto vectors) HWY_ATTR {
+      if (G::exponential && !bits_.masked && !general_) {
+        const auto differentiate =
+            bits_.dropped ? differentiate_visible<vectors, true, T> : differentiate_visible<vectors, false, T>;
+        differentiate(p_, qt_, gt_, x_, columns, bits_.kept, drop_factor, k, v, n, a_, ds_);
+      } else {
+        product_block<vectors, T>(k, n, qt_, p_.D, x_.start, columns, a_);
+        product_block<vectors, T>(v, n, gt_, p_.E, nullptr, nullptr, ds_);
+        differentiate_masked<vectors>(g_, x_, n, bits_, drop_factor, a_, ds_);
+      }
+    });
     if (out_.dv) multiply_wide(a_, Q, g_rows_, e_vectors_ * L, count_, out_.dv[j0], out_.dv.stride, n, e_vectors_);
     if (out_.dk) multiply_wide(ds_, Q, q_, d_vectors_ * L, count_, out_.dk[j0], out_.dk.stride, n, d_vectors_);
     if (out_.dq) {
       Index odd[block_keys], odd_count = 0;
       const Rows<const T> rows = guarded_rows(k, n, p_.D, bits_, k_copy_, odd, odd_count);
-      multiply_panel<Along::row>(rows.data, rows.stride, ds_, n, dqt_, p_.D);
+      with_vectors<T>(count_, [&](auto vectors) HWY_ATTR {
+        multiply_panel<Along::row, T, vectors>(rows.data, rows.stride, ds_, n, dqt_, p_.D);
+      });
       add_odd_rows(k, p_.D, ds_, odd, odd_count, count_, dqt_);
     }
     if (out_.drow != nullptr)

@@ -24,41 +24,41 @@ struct QueryLanes {
 
 // The weights of one block of keys before normalisation, into p [keys, block_queries]; their sums are added to `sum`,
 // the largest scores kept in `top`. Everything happens while the scores are in registers.
-template <class T, class G>
+template <int VECTORS, class T, class G>
 HWY_NOINLINE void weigh_visible(const ScoreProblem<T>& problem, const G& g, const T* qt, const T* start,
                                 const T* column, Index j0, Index n, T* p, T* top, T* sum) {
   const Tag<T> d;
   constexpr Index L = lanes<T>, Q = block_queries<T>;
-  Vector<T> highest[tile_vectors], total[tile_vectors];
-  for (int v = 0; v < tile_vectors; ++v) {
+  Vector<T> highest[VECTORS], total[VECTORS];
+  for (int v = 0; v < VECTORS; ++v) {
     highest[v] = hn::Load(d, top + v * L);
     total[v] = hn::Load(d, sum + v * L);
   }
   for_row_tiles(n, [&](auto rows, Index i) HWY_ATTR {
-    Vector<T> s[rows][tile_vectors];
-    score_rows<rows>(problem.k[j0 + i], problem.k.stride, qt, problem.D, start,
-                     column != nullptr ? column + i : nullptr, s);
+    Vector<T> s[rows][VECTORS];
+    score_rows<rows, VECTORS>(problem.k[j0 + i], problem.k.stride, qt, problem.D, start,
+                              column != nullptr ? column + i : nullptr, s);
     SADDLE_UNROLL(8)
     for (int r = 0; r < rows; ++r) SADDLE_UNROLL(8)
-    for (int v = 0; v < tile_vectors; ++v) {
+    for (int v = 0; v < VECTORS; ++v) {
       if constexpr (G::exponential) highest[v] = hn::Max(highest[v], s[r][v]);
       const Vector<T> weight = g(s[r][v]);
       total[v] = hn::Add(total[v], weight);
       hn::Store(weight, d, p + (i + r) * Q + v * L);
     }
   });
-  for (int v = 0; v < tile_vectors; ++v) {
+  for (int v = 0; v < VECTORS; ++v) {
     hn::Store(highest[v], d, top + v * L);
     hn::Store(total[v], d, sum + v * L);
   }
 }
 
 // Weights [keys, block_queries] that were dropped become 0.
-template <class T>
+template <int VECTORS, class T>
 HWY_NOINLINE void drop(const std::uint64_t* kept, Index n, T* p) {
   const Tag<T> d;
   for (Index i = 0; i < n; ++i, p += block_queries<T>) SADDLE_UNROLL(8)
-  for (int v = 0; v < tile_vectors; ++v) {
+  for (int v = 0; v < VECTORS; ++v) {
     T* const at = p + v * lanes<T>;
     hn::Store(hn::IfThenElseZero(mask_of<T>(kept[i], v), hn::Load(d, at)), d, at);
   }
@@ -66,11 +66,11 @@ HWY_NOINLINE void drop(const std::uint64_t* kept, Index n, T* p) {
 
 // The same where some pairs are hidden or dropped, from scores in p. Hidden weights are 0; dropped ones too, but they
 // count in the sums.
-template <class T, class G>
+template <int VECTORS, class T, class G>
 HWY_NOINLINE void weigh_masked(const G& g, Index n, const BlockBits& bits, T* p, T* top, T* sum) {
   const Tag<T> d;
   constexpr Index L = lanes<T>, Q = block_queries<T>;
-  for (int v = 0; v < tile_vectors; ++v) {
+  for (int v = 0; v < VECTORS; ++v) {
     Vector<T> highest = hn::Load(d, top + v * L), total = hn::Load(d, sum + v * L);
     for (Index i = 0; i < n; ++i) {
       Vector<T> s = hn::Load(d, p + i * Q + v * L);
@@ -163,7 +163,7 @@ class ForwardBlock {
   void weigh_coarse(const T* column, Index j0, Index n) {
     HWY_ALIGN T row[Q] = {}, top[Q], sum[Q] = {};
     for (Index i = 0; i < i1_ - i0_ && p_.row != nullptr; ++i) row[i] = p_.row[i0_ + i] * unit;
-    product_block<T>({p_.k[j0], p_.k.stride}, n, qt_, p_.D, row, column, w_);
+    product_block<tile_vectors, T>({p_.k[j0], p_.k.stride}, n, qt_, p_.D, row, column, w_);
     for (Index i = 0; i < Q; ++i) {
       top[i] = -infinity;
       for (Index c = 0; c < n; ++c)
@@ -175,7 +175,7 @@ class ForwardBlock {
       for (Index c = 0; c < n; ++c) w_[c * Q + i] -= x_.reference[i];
       top[i] = -infinity;
     }
-    weigh_masked(g_, n, bits_, w_, top, sum);
+    weigh_masked<tile_vectors>(g_, n, bits_, w_, top, sum);
     add_sum(sum);
     for (Index i = 0; i < Q; ++i) x_.top[i] = std::max(x_.top[i], top[i]);
   }
@@ -193,13 +193,15 @@ class ForwardBlock {
   }
 
   void tile(const T* column, Index j0, Index n, T* top, T* sum) {
-    if (!bits_.masked) {
-      weigh_visible(p_, g_, qt_, x_.start, column, j0, n, w_, top, sum);
-      if (bits_.dropped) drop(bits_.kept, n, w_);
-      return;
-    }
-    product_block<T>({p_.k[j0], p_.k.stride}, n, qt_, p_.D, x_.start, column, w_);
-    weigh_masked(g_, n, bits_, w_, top, sum);
+    with_vectors<T>(i1_ - i0_, [&](auto vectors) HWY_ATTR {
+      if (!bits_.masked) {
+        weigh_visible<vectors>(p_, g_, qt_, x_.start, column, j0, n, w_, top, sum);
+        if (bits_.dropped) drop<vectors>(bits_.kept, n, w_);
+      } else {
+        product_block<vectors, T>({p_.k[j0], p_.k.stride}, n, qt_, p_.D, x_.start, column, w_);
+        weigh_masked<vectors>(g_, n, bits_, w_, top, sum);
+      }
+    });
   }
 
   // top [Q]: the largest visible scores of the block less the reference.
@@ -233,7 +235,9 @@ class ForwardBlock {
     Index odd[block_keys], odd_count = 0;
     const Rows<const T> v{p_.v[j0], p_.v.stride};
     const Rows<const T> rows = guarded_rows(v, n, p_.E, bits_, copy_, odd, odd_count);
-    multiply_panel<Along::row>(rows.data, rows.stride, w_, n, ot_, p_.E);
+    with_vectors<T>(i1_ - i0_, [&](auto vectors) HWY_ATTR {
+      multiply_panel<Along::row, T, vectors>(rows.data, rows.stride, w_, n, ot_, p_.E);
+    });
     add_odd_rows(v, p_.E, w_, odd, odd_count, i1_ - i0_, ot_);
   }
 

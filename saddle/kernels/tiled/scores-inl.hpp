@@ -94,7 +94,7 @@ struct BlockBits {
     dropped = head.dropout.threshold > 0;
     if (dropped) {
       const HeadDropout& drop = head.dropout;
-      keep_bits(drop.seed, drop.offset, drop.head, drop.threshold, i0, j0, n, kept);
+      keep_bits(drop.seed, drop.offset, drop.head, drop.threshold, i0, i1 - i0, j0, n, kept);
     }
     return true;
   }
@@ -108,18 +108,27 @@ HWY_INLINE hn::Mask<Tag<T>> mask_of(std::uint64_t bits, int vector) {
   return hn::LoadMaskBits(Tag<T>{}, bytes);
 }
 
-// s [ROWS] = start + column + k [ROWS,D] qt [D,..] for the keys at `k`.
-template <int ROWS, class T>
+// Calls f(integral_constant<int, vectors>) with as few vectors as hold these queries: the last block is seldom whole.
+template <class T, class F>
+HWY_INLINE void with_vectors(Index queries, F&& f) {
+  if (queries <= lanes<T>) return f(std::integral_constant<int, 1>{});
+  if constexpr (tile_vectors > 2)
+    if (queries <= 2 * lanes<T>) return f(std::integral_constant<int, 2>{});
+  f(std::integral_constant<int, tile_vectors>{});
+}
+
+// s [ROWS, VECTORS] = start + column + k [ROWS,D] qt [D,..] for the keys at `k`.
+template <int ROWS, int VECTORS, class T>
 HWY_INLINE void score_rows(const T* k, Index stride, const T* qt, Index D, const T* start, const T* column,
-                           Vector<T> (&s)[ROWS][tile_vectors]) {
+                           Vector<T> (&s)[ROWS][VECTORS]) {
   const Tag<T> d;
   SADDLE_UNROLL(8)
   for (int i = 0; i < ROWS; ++i) {
     const Vector<T> c = column != nullptr ? hn::Set(d, column[i]) : hn::Zero(d);
     SADDLE_UNROLL(8)
-    for (int v = 0; v < tile_vectors; ++v) s[i][v] = hn::Add(c, hn::Load(d, start + v * lanes<T>));
+    for (int v = 0; v < VECTORS; ++v) s[i][v] = hn::Add(c, hn::Load(d, start + v * lanes<T>));
   }
-  multiply<ROWS, tile_vectors, Along::k>(k, stride, qt, block_queries<T>, D, s);
+  multiply<ROWS, VECTORS, Along::k>(k, stride, qt, block_queries<T>, D, s);
 }
 
 // Calls f(integral_constant<int, rows>, first row) over n rows: whole tiles, then pairs, then single rows.
@@ -131,20 +140,20 @@ HWY_INLINE void for_row_tiles(Index n, F&& f) {
   for (; i < n; ++i) f(std::integral_constant<int, 1>{}, i);
 }
 
-// c [n, block_queries] = start + column + rows [n, depth] b [depth, block_queries]; null start or column: 0.
-template <class T>
+// c [n, VECTORS of block_queries] = start + column + rows [n, depth] b [depth, ..]; null start or column: 0.
+template <int VECTORS, class T>
 HWY_NOINLINE void product_block(Rows<const T> rows, Index n, const T* b, Index depth, const T* start, const T* column,
                                 T* c) {
   const Tag<T> d;
   constexpr Index L = lanes<T>, Q = block_queries<T>;
   HWY_ALIGN static const T none[Q] = {};
   for_row_tiles(n, [&](auto count, Index i) HWY_ATTR {
-    Vector<T> s[count][tile_vectors];
-    score_rows<count>(rows[i], rows.stride, b, depth, start != nullptr ? start : none,
-                      column != nullptr ? column + i : nullptr, s);
+    Vector<T> s[count][VECTORS];
+    score_rows<count, VECTORS>(rows[i], rows.stride, b, depth, start != nullptr ? start : none,
+                               column != nullptr ? column + i : nullptr, s);
     SADDLE_UNROLL(8)
     for (int r = 0; r < count; ++r) SADDLE_UNROLL(8)
-    for (int v = 0; v < tile_vectors; ++v) hn::Store(s[r][v], d, c + (i + r) * Q + v * L);
+    for (int v = 0; v < VECTORS; ++v) hn::Store(s[r][v], d, c + (i + r) * Q + v * L);
   });
 }
 
