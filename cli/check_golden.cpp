@@ -1,4 +1,4 @@
-// saddle check-golden: recomputes recorded cases with every implementation that accepts them.
+// saddle check-golden: recomputes recorded cases with every implementation that accepts them, those of torch included.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,11 +9,11 @@
 #include "argument.hpp"
 #include "command.hpp"
 #include "output.hpp"
-#include "saddle/analysis/registry.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
 #include "saddle/io/safetensors.hpp"
 #include "saddle/mechanisms/golden.hpp"
+#include "training.hpp"
 
 namespace saddle::cli {
 
@@ -22,12 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using mechanisms::GoldenReport;
 using mechanisms::GoldenResult;
-
-struct CheckOptions {
-  std::vector<std::string> paths;
-  std::string dtype = "f64";
-  bool skip_unknown = false;
-};
 
 // The files themselves, and every *.safetensors below the folders, sorted.
 std::vector<std::string> find_cases(const std::vector<std::string>& paths) {
@@ -65,15 +59,17 @@ struct Case {
   std::string label() const { return report.mechanism.empty() ? file : report.mechanism + "/" + report.name; }
 };
 
-Case check(const std::string& file, DType dtype, bool skip_unknown) {
+using Checks = std::vector<mechanisms::GoldenCheck>;
+
+Case check(const std::string& file, DType dtype, bool skip_unknown, const Checks& checks) {
   Case result{file, {}};
   try {
     const TensorFile golden = io::read_safetensors(file);
-    result.report = mechanisms::check_golden(golden, fs::path(file).stem().string(), dtype, analysis::golden_checks());
+    result.report = mechanisms::check_golden(golden, fs::path(file).stem().string(), dtype, checks);
   } catch (const std::exception& error) {
     result.report.problem = error.what();
   }
-  const auto known = mechanisms::golden_names(analysis::golden_checks());
+  const auto known = mechanisms::golden_names(checks);
   const std::string& mechanism = result.report.mechanism;
   const bool unknown = !mechanism.empty() && std::find(known.begin(), known.end(), mechanism) == known.end();
   result.status = skip_unknown && unknown ? Status::skipped : result.report.passed() ? Status::passed : Status::failed;
@@ -135,14 +131,16 @@ struct Worst {
   }
 };
 
-int check_all(const CheckOptions& options, const Context& context) {
+}  // namespace
+
+int check_cases(const CheckArguments& options, const Checks& checks, const Context& context) {
   const DType dtype = read_dtype(options.dtype);
   const std::vector<std::string> files = find_cases(options.paths);
   Worst worst;
   Json cases = Json::array();
   int count[3] = {0, 0, 0};
   for (const std::string& file : files) {
-    const Case c = check(file, dtype, options.skip_unknown);
+    const Case c = check(file, dtype, options.skip_unknown, checks);
     ++count[static_cast<std::size_t>(c.status)];
     worst.see(c);
     context.json ? cases.push_back(to_json(c)) : print(line(c, context.verbose));
@@ -167,13 +165,12 @@ int check_all(const CheckOptions& options, const Context& context) {
   return failed > 0 || passed == 0 ? Exit::failed : Exit::ok;
 }
 
-}  // namespace
-
 Command check_golden_command() {
-  const auto o = std::make_shared<CheckOptions>();
+  const auto o = std::make_shared<CheckArguments>();
   return {
       "check-golden",
-      "Recompute recorded cases with every implementation that accepts them; fail if one misses its tolerance.",
+      "Recompute recorded cases with every implementation that accepts them, operators and modules of the torch part "
+      "included where it is built; fail if one misses its tolerance.",
       {{"every case below a folder", "saddle check-golden tests/golden"},
        {"with refusals and written forms", "saddle check-golden -v tests/golden/softmax"},
        {"inputs rounded to single precision, tolerances to match",
@@ -187,7 +184,7 @@ Command check_golden_command() {
         false,
         {"f64", "f32", "bf16"}},
        {"--skip-unknown", "", "skip cases of mechanisms that this build does not have", &o->skip_unknown}},
-      [o](const Context& context) { return check_all(*o, context); }};
+      [o](const Context& context) { return run_check_golden(*o, context); }};
 }
 
 }  // namespace saddle::cli

@@ -9,6 +9,7 @@
 
 #include "command.hpp"
 #include "saddle/base/shape.hpp"
+#include "saddle/mechanisms/golden.hpp"
 
 namespace saddle::cli {
 
@@ -55,6 +56,15 @@ struct LayerBenchArguments {
   std::string html = {};  // a page to write
 };
 
+struct CheckArguments {
+  std::vector<std::string> paths;
+  std::string dtype = "f64";
+  bool skip_unknown = false;
+};
+// Runs the checks and prints what they found.
+int check_cases(const CheckArguments& arguments, const std::vector<mechanisms::GoldenCheck>& checks,
+                const Context& context);
+
 // In saddle these replace the process by saddle-torch with the same words; there they do the work.
 int run_train(const TrainArguments& arguments, const Context& context);
 int run_eval(const EvalArguments& arguments, const Context& context);
@@ -62,5 +72,7 @@ int run_predict(const PredictArguments& arguments, const Context& context);
 int run_layer_bench(const LayerBenchArguments& arguments, const Context& context);
 int run_analyze(const AnalyzeArguments& arguments, const Context& context);  // on a trained model
 int run_prune(const PruneArguments& arguments, const Context& context);
+// Without saddle-torch, saddle checks what it has itself.
+int run_check_golden(const CheckArguments& arguments, const Context& context);
 
 }  // namespace saddle::cli

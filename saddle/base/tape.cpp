@@ -503,6 +503,25 @@ Value split_heads(const Value& x, Index heads) {
 
 Value join_heads(const Value& x) { return reshape(permute(x, {0, 2, 1, 3}), {x.size(0), x.size(2), -1}); }
 
+Value computed(Shape shape, std::vector<double> data, const std::vector<Value>& inputs, PullBack pull_back) {
+  if (element_count(shape) != static_cast<Index>(data.size()))
+    throw InvalidArgument(std::to_string(data.size()) + " numbers do not fill the shape " + to_string(shape));
+  return made(std::move(shape), std::move(data), inputs, [pull_back = std::move(pull_back)](const Node& node) {
+    const auto gradients = pull_back(node.gradient);
+    if (gradients.size() != node.inputs.size())
+      throw InvalidArgument(std::to_string(gradients.size()) + " gradients are given for " +
+                            std::to_string(node.inputs.size()) + " inputs");
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      if (gradients[i].empty()) continue;
+      auto& g = node.inputs[i]->grown();
+      if (gradients[i].size() != g.size())
+        throw InvalidArgument(std::to_string(gradients[i].size()) + " numbers are no gradient of shape " +
+                              to_string(node.inputs[i]->shape));
+      for (std::size_t n = 0; n < g.size(); ++n) g[n] += gradients[i][n];
+    }
+  });
+}
+
 void backward(const std::vector<Cotangent>& roots) {
   std::vector<Node*> order;  // inputs before what is made of them
   std::unordered_set<const Node*> seen;

@@ -101,6 +101,11 @@ SADDLE_API Value rearranged(const Value& x, Shape shape, const std::vector<Index
 SADDLE_API Value split_heads(const Value& x, Index heads);
 SADDLE_API Value join_heads(const Value& x);
 
+// A value that something else computed from `inputs`, with its way back: from the gradient of the value to that of each
+// input, empty where nothing depends on it.
+using PullBack = std::function<std::vector<std::vector<double>>(const std::vector<double>& gradient)>;
+SADDLE_API Value computed(Shape shape, std::vector<double> data, const std::vector<Value>& inputs, PullBack pull_back);
+
 // Adds the gradient of sum <cotangent, value> to everything that the values were made of.
 struct Cotangent {
   Value value;

@@ -120,6 +120,22 @@ TEST(Tape, DetachedValuesCarryNoGradient) {
   EXPECT_EQ(x.gradient()[0], 2.0);
 }
 
+TEST(Tape, TakesWhatIsComputedElsewhere) {
+  const Value x({2}, {1, 3}), unused(5.0);
+  std::vector<double> seen;
+  const Value y = computed({2}, {10, 30}, {x * Value(2.0), unused}, [&](const std::vector<double>& gradient) {
+    seen = gradient;
+    return std::vector<std::vector<double>>{{5 * gradient[0], 5 * gradient[1]}, {}};
+  });
+  backward({{y * y, {1.0, 1.0}}});
+  EXPECT_EQ(seen, (std::vector<double>{20, 60}));
+  EXPECT_EQ(x.gradient(), (std::vector<double>{2 * 5 * 20, 2 * 5 * 60}));
+  EXPECT_EQ(unused.gradient()[0], 0);
+  EXPECT_THROW(computed({3}, {1, 2}, {}, {}), InvalidArgument);
+  const auto wrong = [](const std::vector<double>&) { return std::vector<std::vector<double>>{{1.0}}; };
+  EXPECT_THROW(backward({{computed({}, {1}, {x}, wrong), {1.0}}}), InvalidArgument);
+}
+
 TEST(Tape, NothingVisibleGivesZero) {
   const double none = -std::numeric_limits<double>::infinity();
   const Value x({1, 2}, {none, none});

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "saddle/base/export.hpp"
 #include "saddle/base/tensor.hpp"
+#include "saddle/kernels/implementation.hpp"
 #include "saddle/primal/kernel.hpp"
+#include "saddle/primal/layer.hpp"
 
 namespace saddle::mechanisms {
 
@@ -37,7 +40,8 @@ struct GoldenCheck {
 // The checks of the mechanisms and of the regression.
 SADDLE_API std::vector<GoldenCheck> golden_checks();
 
-// Dispatches on the metadata key `mechanism`; `file` names the case when it has no name of its own.
+// Dispatches on the metadata key `mechanism`, to every check that answers for it; `file` names the case when it has no
+// name of its own.
 // Inputs are rounded to `dtype` first; bf16 checks outputs only; the regression runs in f64 only and says so.
 // A malformed case is a problem in the report, nothing is thrown.
 SADDLE_API GoldenReport check_golden(const TensorFile& golden, const std::string& file, DType dtype = DType::f64,
@@ -85,8 +89,25 @@ SADDLE_API void require_features(const TensorFile& golden, const primal::Kernel&
 // The measure of the golden files: max|a-b| / max(1, max|b|); integers must match exactly, NaN equals NaN.
 SADDLE_API double golden_error(const Tensor& computed, const Tensor& expected);
 
-// The check for everything that is a declared attention, and for the regression.
+// What computes a whole layer with a declared attention inside, as primal::layer_forward and layer_backward do.
+struct DeclaredLayer {
+  std::string name;
+  std::function<std::vector<std::string>(const kernels::Request&)> refusals;
+  std::function<primal::LayerForward(const primal::Layer&, const Tensor& x, const TensorView& key_mask,
+                                     const TensorView& mask)>
+      forward;
+  std::function<std::map<std::string, Tensor>(const primal::Layer&, const Tensor& x, const TensorView& key_mask,
+                                              const TensorView& mask, const Tensor& dy)>
+      backward;
+};
+
+// The check for everything that is a declared attention, and for the regression. Kernels compute the cases of (q, k,
+// v), layers those of whole layers: by default the implementations of this library, alone and inside the reference
+// layer.
 SADDLE_API GoldenReport check_declared(const TensorFile& golden, DType dtype);
+SADDLE_API GoldenReport check_declared(const TensorFile& golden, DType dtype,
+                                       const std::vector<const kernels::Implementation*>& implementations,
+                                       const std::vector<DeclaredLayer>& layers);
 SADDLE_API GoldenReport check_svr(const TensorFile& golden, DType dtype);
 
 }  // namespace saddle::mechanisms

@@ -292,10 +292,10 @@ GoldenResult run_kernel(Case& c, const Variant& variant, const kernels::Implemen
   return comparison.result();
 }
 
-// Runs one implementation inside the reference layer.
+// Whatever computes a whole layer.
 GoldenResult run_layer(Case& c, const GoldenMetadata& metadata, const Variant& variant,
-                       const kernels::Implementation& implementation) {
-  GoldenComparison comparison(std::string(implementation.name()) + variant.name);
+                       const DeclaredLayer& implementation) {
+  GoldenComparison comparison(implementation.name + variant.name);
   primal::Layer layer{variant.attention, metadata.integer("heads", 1), {}};
   for (const auto& [name, tensor] : c.golden.tensors)
     if (name.starts_with("param.")) layer.parameters[after_dot(name)] = c.input(name);
@@ -309,11 +309,8 @@ GoldenResult run_layer(Case& c, const GoldenMetadata& metadata, const Variant& v
   }
   if (layer.heads > 0 && c.has("param.wq"))
     require_features(c.golden, variant.attention.kernel, extent(c.golden, "param.wq", 0) / layer.heads);
-  const LayerKernel kernel{
-      [&](const Call& call, const Outputs& outputs) { implementation.forward(call, outputs); },
-      [&](const Call& call, const Gradients& gradients) { implementation.backward(call, gradients); }};
   const TensorView key_mask = c.has("in.key_mask") ? c.input("in.key_mask").view() : TensorView{};
-  const LayerForward result = layer_forward(layer, c.input("in.x"), key_mask, variant.mask, kernel);
+  const LayerForward result = implementation.forward(layer, c.input("in.x"), key_mask, variant.mask);
   comparison.compare("out.y", result.y, golden_tensor(c.golden, "out.y"), c.tolerance);
   if (c.has("out.heads"))
     comparison.compare("out.heads", result.heads, golden_tensor(c.golden, "out.heads"), c.tolerance);
@@ -323,7 +320,7 @@ GoldenResult run_layer(Case& c, const GoldenMetadata& metadata, const Variant& v
                        c.tolerance);
   }
   if (!c.has("cot.y") || c.dtype == DType::bf16) return comparison.result();
-  const auto gradients = layer_backward(layer, c.input("in.x"), key_mask, variant.mask, c.input("cot.y"), kernel);
+  const auto gradients = implementation.backward(layer, c.input("in.x"), key_mask, variant.mask, c.input("cot.y"));
   for (const auto& [name, expected] : c.golden.tensors)
     if (name.starts_with("grad.")) {
       const auto found = gradients.find(after_dot(name));
@@ -333,6 +330,20 @@ GoldenResult run_layer(Case& c, const GoldenMetadata& metadata, const Variant& v
         comparison.compare(name, found->second, expected, c.tolerance);
     }
   return comparison.result();
+}
+
+// An implementation inside the reference layer.
+DeclaredLayer layer_with(const kernels::Implementation& implementation) {
+  const LayerKernel kernel{
+      [&](const Call& call, const Outputs& outputs) { implementation.forward(call, outputs); },
+      [&](const Call& call, const Gradients& gradients) { implementation.backward(call, gradients); }};
+  return {std::string(implementation.name()),
+          [&](const kernels::Request& request) { return implementation.refusals(request); },
+          [kernel](const primal::Layer& layer, const Tensor& x, const TensorView& key_mask, const TensorView& mask) {
+            return layer_forward(layer, x, key_mask, mask, kernel);
+          },
+          [kernel](const primal::Layer& layer, const Tensor& x, const TensorView& key_mask, const TensorView& mask,
+                   const Tensor& dy) { return layer_backward(layer, x, key_mask, mask, dy, kernel); }};
 }
 
 bool is_layer(const TensorFile& golden, const GoldenMetadata& metadata) {
@@ -353,6 +364,15 @@ void require_gradients(const TensorFile& golden) {
 }  // namespace
 
 GoldenReport check_declared(const TensorFile& golden, DType dtype) {
+  std::vector<DeclaredLayer> layers;
+  for (const kernels::Implementation* implementation : kernels::generic_implementations())
+    layers.push_back(layer_with(*implementation));
+  return check_declared(golden, dtype, kernels::generic_implementations(), layers);
+}
+
+GoldenReport check_declared(const TensorFile& golden, DType dtype,
+                            const std::vector<const kernels::Implementation*>& implementations,
+                            const std::vector<DeclaredLayer>& layers) {
   const GoldenMetadata metadata(golden);
   GoldenReport report;
   const bool layer = is_layer(golden, metadata);
@@ -378,11 +398,17 @@ GoldenReport check_declared(const TensorFile& golden, DType dtype) {
   } else {
     variants.push_back({"", attention, {}});
   }
-  for (const Variant& variant : variants)
-    for (const kernels::Implementation* implementation : kernels::generic_implementations())
-      report.results.push_back(layer ? run_layer(c, metadata, variant, *implementation)
-                                     : run_kernel(c, variant, *implementation));
-  if ((c.has("out.w") || c.has("out.z")) && !c.weights_compared)
+  bool in_primal_form = false;
+  for (const Variant& variant : variants) {
+    if (layer)
+      for (const DeclaredLayer& each : layers) report.results.push_back(run_layer(c, metadata, variant, each));
+    else
+      for (const kernels::Implementation* each : implementations) {
+        report.results.push_back(run_kernel(c, variant, *each));
+        in_primal_form = in_primal_form || each->name() == "primal";
+      }
+  }
+  if ((c.has("out.w") || c.has("out.z")) && in_primal_form && !c.weights_compared)
     report.problem = "out.w and out.z belong to the primal form, which refuses this case";
   return report;
 }

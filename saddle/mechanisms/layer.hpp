@@ -29,10 +29,11 @@ struct LayerPlace {
 
 // What the reference of a layer is given. Weights have the names that the torch module has, too.
 struct LayerInputs {
-  tape::Value x;         // [B,N,X]
+  tape::Value x;         // [B,N,X]; of mechanisms in time also [T,B,N,X]
   tape::Value key_mask;  // [B,N], 1 where a token exists; undefined: everywhere
   std::map<std::string, tape::Value> weights;
   LayerPlace place;
+  tape::Value context = {};  // [B,N,X] that keys and values are made of, where a mechanism can; undefined: x
 };
 
 // "y" and whatever else a mechanism has to show: "core", "attn", "loss" ..

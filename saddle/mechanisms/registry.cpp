@@ -49,7 +49,7 @@ Mechanism declared(std::string name, std::string title, std::string summary, std
   };
   std::string golden = mechanism.name;
   std::replace(golden.begin(), golden.end(), '_', '-');
-  mechanism.golden.push_back({golden, check_declared});
+  mechanism.golden.push_back({golden, [](const TensorFile& file, DType dtype) { return check_declared(file, dtype); }});
   return mechanism;
 }
 

@@ -10,6 +10,7 @@
 #include "saddle/base/tensor.hpp"
 #include "saddle/kernels/implementation.hpp"
 #include "saddle/mechanisms/golden.hpp"
+#include "saddle/mechanisms/golden_layer.hpp"
 #include "saddle/mechanisms/layer.hpp"
 #include "saddle/primal/written.hpp"
 
@@ -34,6 +35,13 @@ struct Mechanism {
   std::function<primal::Attention(const primal::Term&)> declare;  // name with options -> value
   std::function<LayerPtr(const primal::Term&)> layer;             // instead, of the layer level
   std::vector<GoldenCheck> golden;                                // golden cases it answers for
+  std::vector<GoldenLayer> golden_layers;                         // those of them that are cases of layers
+
+  // Answers for the cases of a name by the references of layers.
+  void answer_for(GoldenLayer cases) {
+    golden.push_back(reference_check(cases));
+    golden_layers.push_back(std::move(cases));
+  }
 };
 
 // A mechanism that is nothing but its declaration: options are routed to the parts of the composition.

@@ -10,6 +10,7 @@ namespace saddle::nn {
 namespace {
 
 thread_local ExtraLosses* current_losses = nullptr;
+thread_local Shown* current_shown = nullptr;
 
 }  // namespace
 
@@ -19,6 +20,10 @@ void AttentionLayer::clone_(torch::nn::Module& other, const c10::optional<torch:
   for (auto& item : other.named_parameters()) parameters[item.key()].set_data(item.value().detach().clone());
   for (auto& item : other.named_buffers()) buffers[item.key()].set_data(item.value().detach().clone());
   if (device) to(*device);
+}
+
+Tensor AttentionLayer::across(const Tensor&, const Tensor&) {
+  throw NotSupported("this layer makes queries, keys and values of the same tokens", {});
 }
 
 AttentionLayerPtr make_layer(const mechanisms::Layer& layer, const mechanisms::LayerPlace& place) {
@@ -34,6 +39,10 @@ void tap(const Tensor& heads, const Tensor& weights, const Tensor& key_mask) {
 }
 
 bool tap_wants_weights() { return Taps::current() != nullptr && Taps::current()->wants_weights(); }
+
+Shown::Shown() : before_(current_shown) { current_shown = this; }
+Shown::~Shown() { current_shown = before_; }
+Shown* Shown::current() { return current_shown; }
 
 ExtraLosses::ExtraLosses() : before_(current_losses) { current_losses = this; }
 ExtraLosses::~ExtraLosses() { current_losses = before_; }

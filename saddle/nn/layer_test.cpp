@@ -213,6 +213,9 @@ TEST(Layer, SaysWhatItCannotBe) {
   EXPECT_THROW(mechanisms::parse("cat"), InvalidArgument);
   EXPECT_THROW(SelfAttention(SelfAttentionOptions(8, 3).attention("cat")), InvalidArgument);
   EXPECT_THROW(SelfAttention(SelfAttentionOptions(8, 2).attention("cat(variant=q)")), InvalidArgument);
+  LayerPlace place;
+  const Tensor x = torch::zeros({1, 4, place.X});
+  EXPECT_THROW(make_layer(*mechanisms::find_layer("cat"), place)->across(x, x), NotSupported);
 }
 
 }  // namespace

@@ -3,15 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <filesystem>
-
 #include "saddle/base/error.hpp"
-#include "saddle/io/safetensors.hpp"
-#include "saddle/mechanisms/golden.hpp"
 #include "saddle/nn/taps.hpp"
-#include "saddle/nn/tensor.hpp"
-#include "saddle/nn/written.hpp"
-#include "saddle/primal/written.hpp"
 
 namespace saddle::nn {
 namespace {
@@ -186,60 +179,6 @@ TEST(MultiheadAttention, ClonesWithItsParameters) {
 TEST(MultiheadAttention, RefusesWidthsThatDoNotDivide) {
   EXPECT_THROW(MultiheadAttention(10, 3), InvalidArgument);
   EXPECT_THROW(MultiheadAttention(MultiheadAttentionOptions(8, 2).attention("softmx")), InvalidArgument);
-}
-
-// Every golden case of a whole layer, through the module.
-TEST(MultiheadAttention, ReproducesGoldenLayers) {
-  int layers = 0;
-  for (const auto& entry :
-       std::filesystem::recursive_directory_iterator(std::string(SADDLE_SOURCE_DIR) + "/tests/golden")) {
-    if (entry.path().extension() != ".safetensors") continue;
-    const TensorFile golden = io::read_safetensors(entry.path().string());
-    const auto level = golden.metadata.find("level");
-    if (level == golden.metadata.end() || level->second != "layer") continue;
-    std::string text = mechanisms::check_golden(golden, entry.path().string()).attention;
-    if (text.empty()) continue;
-    primal::Attention value = parsed(text);
-    for (primal::Transform& transform : value.transforms)
-      if (auto* bn = std::get_if<primal::BatchNorm>(&transform); bn != nullptr && golden.tensors.contains("param.beta"))
-        bn->learn = primal::Learn::head;  // so that the module owns it
-    text = primal::to_text(value);
-    ++layers;
-    const auto tensor = [&](const std::string& name) {
-      const saddle::Tensor& own = golden.tensors.at(name);
-      const TensorView view = own.view();
-      return torch::from_blob(view.data, view.shape, scalar_type(view.dtype)).clone();
-    };
-    const Index H = mechanisms::GoldenMetadata(golden).integer("heads", 1), X = golden.tensors.at("in.x").shape()[2];
-    const Index D = golden.tensors.at("param.wq").shape()[0] / H, E = golden.tensors.at("param.wv").shape()[0] / H;
-    MultiheadAttention module(
-        MultiheadAttentionOptions(X, H).attention(text).key_width(D).value_width(E).batch_first(true));
-    module->to(torch::kFloat64);
-    {
-      const torch::NoGradGuard guard;
-      module->in_proj_weight.copy_(torch::cat({tensor("param.wq"), tensor("param.wk"), tensor("param.wv")}));
-      module->in_proj_bias.copy_(torch::cat({tensor("param.bq"), tensor("param.bk"), tensor("param.bv")}));
-      module->out_proj->weight.copy_(tensor("param.wo"));
-      module->out_proj->bias.copy_(tensor("param.bo"));
-      for (auto& item : module->named_parameters(false))
-        if (golden.tensors.contains("param." + item.key()))
-          item.value().copy_(tensor("param." + item.key()).view_as(item.value()));
-    }
-    const Tensor x = tensor("in.x").requires_grad_();
-    const Tensor key_mask = golden.tensors.contains("in.key_mask") ? tensor("in.key_mask").to(torch::kBool) : Tensor();
-    const Tensor y = module->self_attention(x, key_mask);
-    EXPECT_LT(difference(y, tensor("out.y")), 1e-10) << entry.path();
-    y.backward(tensor("cot.y"));
-    EXPECT_LT(difference(x.grad(), tensor("grad.x")), 1e-10) << entry.path();
-    EXPECT_LT(difference(module->in_proj_weight.grad(),
-                         torch::cat({tensor("grad.wq"), tensor("grad.wk"), tensor("grad.wv")})),
-              1e-10);
-    EXPECT_LT(difference(module->out_proj->weight.grad(), tensor("grad.wo")), 1e-10);
-    if (golden.tensors.contains("grad.beta")) {
-      EXPECT_LT(difference(module->named_parameters()["beta"].grad().flatten(), tensor("grad.beta").flatten()), 1e-10);
-    }
-  }
-  EXPECT_GE(layers, 4);
 }
 
 TEST(MultiheadAttention, IsCalledWithThreeArgumentsInsideAnyModule) {

@@ -211,8 +211,8 @@ mechanisms::GoldenReport check(const TensorFile& golden, DType dtype) {
     with_cotangent.tensors.emplace("cot.loss", one);
   }
   mechanisms::GoldenReport report;
-  report.results.push_back(mechanisms::compare_tape(
-      with_cotangent, inputs, outputs, 1e-10, dtype == DType::f64 ? "reference" : "reference (runs in f64 only)"));
+  report.results.push_back(
+      mechanisms::compare_tape(with_cotangent, inputs, outputs, mechanisms::reference_run(dtype, 1e-10)));
   return report;
 }
 

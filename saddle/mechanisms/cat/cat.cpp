@@ -27,24 +27,21 @@ Value circulant(const Value& w, Direction direction, const std::vector<Index>& l
   return tape::rearranged(w, {B, K, N, N}, from);
 }
 
-GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
+std::optional<LayerCase> read_golden_case(const TensorFile& golden) {
   const GoldenMetadata metadata(golden);
-  const auto inputs = tape_inputs(golden);
   const primal::Term term{
       "cat",
       {{"variant", metadata.text("variant", "qv")}, {"direction", metadata.text("direction", "convolution")}},
       0};
-  const LayerPtr layer = layer_of(mechanism(), term);
-  golden_tensor(golden, "in.x");
-  LayerInputs given{inputs.at("in.x"), {}, without_prefix(inputs, "param."), {}};
-  given.place.X = given.x.size(2);
-  given.place.H = metadata.integer("heads", 1);
-  if (inputs.contains("in.lengths")) given.key_mask = mask_of(inputs.at("in.lengths"), given.x.size(1));
-  GoldenReport report;
-  report.attention = layer->text();
-  report.results.push_back(compare_tape(golden, inputs, layer->reference(given), 1e-10,
-                                        dtype == DType::f64 ? "reference" : "reference (runs in f64 only)"));
-  return report;
+  LayerCase read = layer_case(golden, layer_of(mechanism(), term), "heads");
+  if (read.recorded.contains("in.lengths"))
+    read.inputs.key_mask = mask_of(read.recorded.at("in.lengths"), read.inputs.x.size(1));
+  read.inputs.place.bias = metadata.flag("bias", read.recorded.contains("param.v.bias"));
+  // Tables have rows for the longest sequence.
+  for (const char* table : {"v_static", "z_static"})
+    if (const auto found = read.inputs.weights.find(table); found != read.inputs.weights.end())
+      read.inputs.place.N = found->second.size(0);
+  return read;
 }
 
 }  // namespace
@@ -155,7 +152,7 @@ const Mechanism& mechanism() {
   year      = {2025},
   note      = {arXiv:2504.06704}
 })");
-    cat.golden.push_back({"cat", check_golden_case});
+    cat.answer_for({"cat", read_golden_case});
     return cat;
   }();
   return value;

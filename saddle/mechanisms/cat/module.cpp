@@ -74,7 +74,10 @@ class CatModule : public nn::AttentionLayer {
     const Tensor lengths = nn::prefix_lengths(key_mask, B, N);
     const Tensor core = nn::circular_product(w.contiguous(), v, lengths, direction);
     nn::tap(core, nn::tap_wants_weights() ? nn::circular_weights(w, lengths, direction) : Tensor(), key_mask);
-    const Tensor y = nn::linear(core.transpose(1, 2).flatten(2), out_->weight, out_->bias);
+    const Tensor tokens = core.transpose(1, 2).flatten(2);
+    if (auto* const shown = nn::Shown::current())
+      shown->values = {{"core", tokens}, {"kernel", w.dim() == 4 ? w.transpose(2, 3).flatten(1, 2) : w}};
+    const Tensor y = nn::linear(tokens, out_->weight, out_->bias);
     return key_mask.defined() ? y * key_mask.unsqueeze(2) : y;
   }
 

@@ -13,23 +13,17 @@ namespace {
 
 using tape::Value;
 
-GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
+std::optional<LayerCase> read_golden_case(const TensorFile& golden) {
   const GoldenMetadata metadata(golden);
-  const auto inputs = tape_inputs(golden);
-  golden_tensor(golden, "in.x");
-  LayerInputs given{inputs.at("in.x"), {}, without_prefix(inputs, "param."), {}};
-  given.place.X = given.x.size(2);
-  given.place.H = metadata.integer("heads", 1);
-  if (inputs.contains("in.lengths")) given.key_mask = cat::mask_of(inputs.at("in.lengths"), given.x.size(1));
   for (const auto& [key, word] : {std::pair{"variant", "qv"}, std::pair{"direction", "convolution"}})
     if (metadata.text(key, word) != word)
       throw DataError("", 0, 0,
                       fmt::format("cat-causal has the {} {} alone, found '{}'", key, word, metadata.text(key, "")));
-  GoldenReport report;
-  report.attention = CatCausal::name;
-  report.results.push_back(compare_tape(golden, inputs, CatCausal{}.reference(given), 1e-10,
-                                        dtype == DType::f64 ? "reference" : "reference (runs in f64 only)"));
-  return report;
+  LayerCase read = layer_case(golden, find_layer(CatCausal::name), "heads");
+  if (read.recorded.contains("in.lengths"))
+    read.inputs.key_mask = cat::mask_of(read.recorded.at("in.lengths"), read.inputs.x.size(1));
+  read.inputs.place.bias = metadata.flag("bias", read.recorded.contains("param.v.bias"));
+  return read;
 }
 
 }  // namespace
@@ -76,7 +70,7 @@ LayerOutputs CatCausal::reference(const LayerInputs& inputs) const {
 const Mechanism& mechanism() {
   static const Mechanism value = [] {
     Mechanism causal = layer_mechanism<CatCausal>("Causal circular-convolutional attention", cat::mechanism().bibtex);
-    causal.golden.push_back({"cat-causal", check_golden_case});
+    causal.answer_for({"cat-causal", read_golden_case});
     return causal;
   }();
   return value;

@@ -31,7 +31,9 @@ class CatCausalModule : public nn::AttentionLayer {
     const Tensor lengths = nn::prefix_lengths(key_mask, x.size(0), x.size(1));
     const Tensor core = product(z, v, lengths);
     nn::tap(core, nn::tap_wants_weights() ? nn::causal_weights(z, lengths) : Tensor(), key_mask);
-    const Tensor y = nn::linear(core.transpose(1, 2).flatten(2), out_->weight, out_->bias);
+    const Tensor tokens = core.transpose(1, 2).flatten(2);
+    if (auto* const shown = nn::Shown::current()) shown->values = {{"core", tokens}};
+    const Tensor y = nn::linear(tokens, out_->weight, out_->bias);
     return key_mask.defined() ? y * key_mask.unsqueeze(2) : y;
   }
 

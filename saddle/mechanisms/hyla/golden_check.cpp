@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "saddle/mechanisms/golden_tape.hpp"
 #include "saddle/mechanisms/hyla/fuzzy_logic.hpp"
 #include "saddle/mechanisms/hyla/hyla.hpp"
@@ -30,7 +32,13 @@ Value listed(Shape shape, const List& list) {
   return {std::move(shape), std::vector<double>(list.begin(), list.end())};
 }
 
-TapeValues attention_outputs(const GoldenMetadata& metadata, const TapeValues& inputs, std::string& text) {
+struct AttentionCase {
+  Hyla part;
+  LayerInputs given;
+  Value mask;  // [1 or B,1,N,N]
+};
+
+AttentionCase read_attention(const GoldenMetadata& metadata, const TapeValues& inputs) {
   const bool biased = metadata.flag("relative_bias", false);
   Hyla part =
       find_layer(fmt::format("hyla(attention_norm={},target_network={},qk_dim={},v_dim={},relative_bias={},"
@@ -59,8 +67,32 @@ TapeValues attention_outputs(const GoldenMetadata& metadata, const TapeValues& i
     mask = input(inputs, "in.mask", {0, 1, N, N});
     if (mask.size(0) != 1) input(inputs, "in.mask", {B, 1, N, N});
   }
-  text = primal::print(part);
-  return part.masked_reference(given, mask);
+  return {part, given, mask};
+}
+
+// The written form of a mask, none of which sees more or less than a causal layer and padding let it see.
+void write_mask(AttentionCase& attention) {
+  const Value& mask = attention.mask;
+  if (!mask) return;
+  const Index B = attention.given.x.size(0), N = attention.given.x.size(1);
+  const auto sees = [&](Index b, Index i, Index j) {
+    return mask.data()[static_cast<std::size_t>(((mask.size(0) == 1 ? 0 : b) * N + i) * N + j)] != 0;
+  };
+  std::vector<double> exists;
+  for (Index b = 0; b < B; ++b)
+    for (Index i = 0; i < N; ++i) exists.push_back(sees(b, i, i) ? 1 : 0);
+  const auto written = [&](bool causal) {
+    for (Index b = 0; b < B; ++b)
+      for (Index i = 0; i < N; ++i)
+        for (Index j = 0; j < N; ++j)
+          if (sees(b, i, j) != (sees(b, i, i) && sees(b, j, j) && (!causal || j <= i))) return false;
+    return true;
+  };
+  attention.part.sees_past_only = !written(false);
+  if (attention.part.sees_past_only && !written(true))
+    throw NotSupported("in.mask is neither causal nor padding nor both, which no written form says", {});
+  if (std::find(exists.begin(), exists.end(), 0.0) != exists.end())
+    attention.given.key_mask = Value({B, N}, std::move(exists));
 }
 
 TapeValues fuzzy_logic_outputs(const TapeValues& inputs) {
@@ -151,17 +183,46 @@ GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
   const std::string variant = metadata.text("variant", "attention");
   GoldenReport report;
   TapeValues outputs;
-  if (variant == "attention")
-    outputs = attention_outputs(metadata, inputs, report.attention);
-  else if (variant == "fuzzy_logic")
+  if (variant == "attention") {
+    const AttentionCase attention = read_attention(metadata, inputs);
+    report.attention = primal::print(attention.part);
+    outputs = attention.part.masked_reference(attention.given, attention.mask);
+  } else if (variant == "fuzzy_logic")
     outputs = fuzzy_logic_outputs(inputs);
   else if (variant == "sraven")
     outputs = sraven_outputs(metadata, inputs);
   else
     throw DataError("", 0, 0, "hyla has the variants attention, fuzzy_logic and sraven, found '" + variant + "'");
-  report.results.push_back(compare_tape(golden, inputs, outputs, tolerance,
-                                        dtype == DType::f64 ? "reference" : "reference (runs in f64 only)"));
+  report.results.push_back(compare_tape(golden, inputs, outputs, reference_run(dtype, tolerance)));
   return report;
+}
+
+std::optional<LayerCase> read_golden_layer(const TensorFile& golden) {
+  const GoldenMetadata metadata(golden);
+  if (metadata.text("variant", "attention") != "attention") return std::nullopt;
+  LayerCase read;
+  read.recorded = tape_inputs(golden);
+  read.tolerance = tolerance;
+  AttentionCase attention = read_attention(metadata, read.recorded);
+  write_mask(attention);
+  read.layer = std::make_shared<const LayerOf<Hyla>>(attention.part);
+  read.inputs = attention.given;
+  read.inputs.place.bias = read.recorded.contains("param.query.bias");
+  if (!read.inputs.key_mask) return read;
+  read.as_recorded = [attention](LayerOutputs& outputs) {
+    // Rows of missing tokens are 0 in a layer. In cases they attend to nothing or, after a softmax, to all.
+    const LayerOutputs rows = attention.part.masked_reference(attention.given, attention.mask);
+    const Index B = attention.given.x.size(0), N = attention.given.x.size(1);
+    const auto blend = [&](const char* name, const Shape& shape) {
+      const Value exists = tape::reshape(attention.given.key_mask, shape);
+      if (const auto found = outputs.find(name); found != outputs.end())
+        found->second = found->second * exists + rows.at(name) * (Value(1.0) - exists);
+    };
+    blend("y", {B, N, 1});
+    blend("core", {B, N, 1});
+    blend("attn", {B, 1, N, 1});
+  };
+  return read;
 }
 
 }  // namespace saddle::mechanisms::hyla

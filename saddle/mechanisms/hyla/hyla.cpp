@@ -1,5 +1,6 @@
 #include "saddle/mechanisms/hyla/hyla.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -167,6 +168,7 @@ const Mechanism& mechanism() {
   note      = {arXiv:2406.05816}
 })");
     hyla.golden.push_back({"hyla", check_golden_case});
+    hyla.golden_layers.push_back({"hyla", read_golden_layer});
     return hyla;
   }();
   return value;

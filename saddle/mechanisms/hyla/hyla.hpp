@@ -69,6 +69,7 @@ SADDLE_API Index bucket_of(Index distance, Index buckets);
 
 // Golden cases of the layer and of the two tasks of the paper.
 GoldenReport check_golden_case(const TensorFile& golden, DType dtype);
+std::optional<LayerCase> read_golden_layer(const TensorFile& golden);
 
 }  // namespace saddle::mechanisms::hyla
 

@@ -188,6 +188,8 @@ class HylaModule : public nn::AttentionLayer {
       const torch::NoGradGuard guard;
       nn::tap(o.transpose(1, 2), nn::tap_wants_weights() ? weights(q, k, bias, key_mask) : Tensor(), key_mask);
     }
+    if (auto* const shown = nn::Shown::current())
+      shown->values = {{"core", o.flatten(2)}, {"attn", weights(q, k, bias, key_mask)}};
     const Tensor y = (*out_)(o.flatten(2));
     return key_mask.defined() ? y * key_mask.unsqueeze(2) : y;
   }

@@ -146,50 +146,53 @@ Value normed(const Value& x, const TapeValues& weights, const std::string& name,
   return tape::layer_norm(x, weight(".weight"), weight(".bias"), eps);
 }
 
-GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
+std::optional<LayerCase> read_golden_case(const TensorFile& golden) {
   const GoldenMetadata metadata(golden);
-  const auto inputs = tape_inputs(golden);
   golden_tensor(golden, "in.x");
-  auto weights = without_prefix(inputs, "param.");
+  LayerCase read;
+  read.recorded = tape_inputs(golden);
+  read.tolerance = 1e-9;
+  LayerInputs& given = read.inputs;
+  given.weights = without_prefix(read.recorded, "param.");
   const std::string variant = metadata.text("variant", "attention");
   if (variant != "attention" && variant != "block")
     throw DataError("", 0, 0, fmt::format("the variant is attention or block, found '{}'", variant));
   const bool block = variant == "block", cross = metadata.flag("cross", false);
   const double eps = metadata.number("norm_eps", 1e-6);
 
-  Value x = channels_last(inputs.at("in.x")), y = x, stream = x;
+  Value x = channels_last(read.recorded.at("in.x")), y, stream = x;
   if (block && cross) {
     const Index X = x.size(3) / 2;
     stream = tape::slice(x, 3, 0, X);
-    y = normed(tape::slice(x, 3, X, X), weights, "norm2", eps);
-    x = normed(stream, weights, "norm1", eps);
+    y = normed(tape::slice(x, 3, X, X), given.weights, "norm2", eps);
+    x = normed(stream, given.weights, "norm1", eps);
   } else if (block) {
-    x = y = normed(stream, weights, "norm", eps);
+    x = normed(stream, given.weights, "norm", eps);
   } else if (cross) {
     golden_tensor(golden, "in.y");
-    y = channels_last(inputs.at("in.y"));
+    y = channels_last(read.recorded.at("in.y"));
   }
-  if (block) weights = without_prefix(weights, "m.");
+  if (block) given.weights = without_prefix(given.weights, "m.");
 
   MixedAttention mixed;
   mixed.window = metadata.integer("window", mixed.window);
   mixed.expansion = metadata.integer("ffn_expansion_factor", mixed.expansion);
   mixed.bias = metadata.flag("bias", false);
-  LayerPlace place;
-  place.X = x.size(3);
-  place.H = metadata.integer("num_heads", 1);
-  place.grid = {x.size(1), x.size(2)};
-  mixed.check(place);
-  const Computation computation{weights,   place.H,   mixed.window, metadata.flag("shift", false),
-                                x.size(0), x.size(1), x.size(2)};
-  LayerOutputs outputs = computation.run(x, y);
-  const Value out = block ? stream + outputs.at("y") : outputs.at("y");
-  outputs.at("y") = tape::permute(out, {0, 3, 1, 2});
-  GoldenReport report;
-  report.attention = primal::print(mixed);
-  report.results.push_back(
-      compare_tape(golden, inputs, outputs, 1e-9, dtype == DType::f64 ? "reference" : "reference (runs in f64 only)"));
-  return report;
+  read.layer = std::make_shared<const LayerOf<MixedAttention>>(mixed);
+  const Index B = x.size(0), rows = x.size(1), columns = x.size(2), X = x.size(3);
+  given.place.X = X;
+  given.place.H = metadata.integer("num_heads", 1);
+  given.place.N = rows * columns;
+  given.place.grid = {rows, columns};
+  given.place.index = metadata.flag("shift", false) ? 1 : 0;
+  mixed.check(given.place);
+  given.x = tape::reshape(x, {B, rows * columns, X});
+  if (y) given.context = tape::reshape(y, {B, rows * columns, X});
+  read.as_recorded = [=](LayerOutputs& outputs) {
+    const Value out = tape::reshape(outputs.at("y"), {B, rows, columns, X});
+    outputs.at("y") = tape::permute(block ? stream + out : out, {0, 3, 1, 2});
+  };
+  return read;
 }
 
 std::string divisors(Index a, Index b) {
@@ -257,10 +260,12 @@ LayerOutputs MixedAttention::reference(const LayerInputs& inputs) const {
   if (inputs.key_mask) throw InvalidArgument("[mixed_attention] all tokens of an image exist", "leave the mask out");
   const primal::Grid grid = inputs.place.grid;
   const Index B = inputs.x.size(0), N = inputs.x.size(1), X = inputs.x.size(2);
-  const Value x = tape::reshape(inputs.x, {B, grid.rows, grid.columns, X});
+  const auto image = [&](const Value& tokens) { return tape::reshape(tokens, {B, grid.rows, grid.columns, X}); };
   const Computation computation{inputs.weights, inputs.place.H, window, inputs.place.index % 2 == 1, B,
                                 grid.rows,      grid.columns};
-  return {{"y", tape::reshape(computation.run(x, x).at("y"), {B, N, X})}};
+  LayerOutputs outputs = computation.run(image(inputs.x), image(inputs.context ? inputs.context : inputs.x));
+  outputs.at("y") = tape::reshape(outputs.at("y"), {B, N, X});
+  return outputs;
 }
 
 const Mechanism& mechanism() {
@@ -273,7 +278,7 @@ const Mechanism& mechanism() {
   year      = {2025},
   note      = {arXiv:2404.06135}
 })");
-    mixed.golden.push_back({"mixed-attention", check_golden_case});
+    mixed.answer_for({"mixed-attention", read_golden_case});
     return mixed;
   }();
   return value;

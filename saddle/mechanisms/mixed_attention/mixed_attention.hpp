@@ -24,7 +24,8 @@ struct SADDLE_API MixedAttention {
   void check(const LayerPlace& place) const;
   primal::Cost cost(const LayerPlace& place, Index B, primal::Pass pass, DType dtype) const;
   // Weights: temperature, r_talking, g_talking, b_talking, l_talking, to_quz, to_kv, dw_u, project, project_out, sca.1.
-  // Layers of odd number are shifted by half a window. Gives y.
+  // Layers of odd number are shifted by half a window; keys and values may be made of another image. Gives y, mixed
+  // [B,hd,rows,columns], sca [B,hd,1,1] and, if shifted, shift_mask [n,k^2,k^2].
   LayerOutputs reference(const LayerInputs& inputs) const;
 
   bool operator==(const MixedAttention&) const = default;

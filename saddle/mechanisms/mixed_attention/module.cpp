@@ -71,19 +71,28 @@ class MixedAttentionModule : public nn::AttentionLayer {
   }
 
   Tensor forward(const Tensor& x, const Tensor& key_mask) override {
-    const Index N = x.size(1);
     if (key_mask.defined())
       throw InvalidArgument("[mixed_attention] all tokens of an image exist", "leave the mask out");
+    return across(x, x);
+  }
+
+  Tensor across(const Tensor& x, const Tensor& context) override {
+    const Index N = x.size(1);
+    if (context.sizes() != x.sizes())
+      throw InvalidArgument("[mixed_attention] keys and values come from an image of another size");
     if (N != grid_.size())
       throw InvalidArgument("[mixed_attention] " + std::to_string(N) + " tokens are given for an image of " +
                             std::to_string(grid_.rows) + " x " + std::to_string(grid_.columns));
-    const auto quz = apply(x, to_quz_).chunk(3, 2), kv = apply(x, to_kv_).chunk(2, 2);
+    const auto quz = apply(x, to_quz_).chunk(3, 2), kv = apply(context, to_kv_).chunk(2, 2);
     Tensor weights;
     const Tensor mixed = attended(cut(quz[0]), cut(kv[0]), cut(kv[1]), weights);  // [B,N,hd]
     if (nn::Taps::current() != nullptr)
       nn::tap(mixed.unflatten(2, {4, H_, -1}).permute({0, 3, 1, 2, 4}).flatten(3), weights);
     const auto gate = std::dynamic_pointer_cast<torch::nn::Conv2dImpl>(sca_->ptr(1));
-    const Tensor gated = mixed * nn::linear(mixed.mean(1, true), gate->weight.flatten(1), gate->bias);
+    const Tensor scale = nn::linear(mixed.mean(1, true), gate->weight.flatten(1), gate->bias), gated = mixed * scale;
+    if (auto* const shown = nn::Shown::current())
+      shown->values = {{"mixed", mixed.transpose(1, 2).unflatten(2, {grid_.rows, grid_.columns})},
+                       {"sca", scale.transpose(1, 2).unsqueeze(3)}};
     return nn::linear((apply(gated, project_) + depthwise(quz[1])) * quz[2], project_out_->weight.flatten(1),
                       project_out_->bias);
   }

@@ -12,8 +12,6 @@ namespace saddle::mechanisms::npt {
 
 namespace {
 
-constexpr double tolerance = 1e-10;
-
 LayerOptions layer_options(const GoldenMetadata& metadata) {
   LayerOptions options;
   options.heads = metadata.integer("num_heads", 1);
@@ -36,14 +34,15 @@ const Value& in(const TapeValues& inputs, const std::string& name) {
   return found->second;
 }
 
-GoldenResult check_layer(const TensorFile& golden, const GoldenMetadata& metadata, const std::string& label) {
+GoldenResult check_layer(const TensorFile& golden, const GoldenMetadata& metadata, const GoldenFunctions& functions,
+                         const GoldenRun& run) {
   const auto inputs = tape_inputs(golden);
   const std::string axis = metadata.text("layer", "abd");
   if (axis != "abd" && axis != "aba")
     throw DataError("", 0, 0, "metadata 'layer' has the unknown value '" + axis + "'");
-  const Value h = layer(in(inputs, "in.h"), axis == "abd" ? Axis::rows : Axis::attributes,
-                        without_prefix(inputs, "param."), layer_options(metadata));
-  return compare_tape(golden, inputs, {{"h", h}}, tolerance, label);
+  const Value h = functions.layer(in(inputs, "in.h"), axis == "abd" ? Axis::rows : Axis::attributes,
+                                  without_prefix(inputs, "param."), layer_options(metadata));
+  return compare_tape(golden, inputs, {{"h", h}}, run);
 }
 
 std::vector<Column> columns_of(const GoldenMetadata& metadata) {
@@ -58,7 +57,7 @@ std::vector<Column> columns_of(const GoldenMetadata& metadata) {
 }
 
 // What a model gives on the tensors of a case.
-TapeValues model_outputs(const TapeValues& inputs, const GoldenMetadata& metadata) {
+TapeValues model_outputs(const TapeValues& inputs, const GoldenMetadata& metadata, const GoldenFunctions& functions) {
   ModelOptions options;
   options.columns = columns_of(metadata);
   options.depth = metadata.integer("depth", 2);
@@ -68,7 +67,7 @@ TapeValues model_outputs(const TapeValues& inputs, const GoldenMetadata& metadat
     seen.push_back(in(inputs, fmt::format("in.masked.{}", j)));
     truth.push_back(in(inputs, fmt::format("in.data.{}", j)));
   }
-  const auto predictions = model(seen, without_prefix(inputs, "param."), options);
+  const auto predictions = functions.model(seen, without_prefix(inputs, "param."), options);
   const double share = metadata.number("tradeoff", 1) < 0 ? -1 : metadata.number("lambda_", 0);
   const Loss own = loss(predictions, truth, options.columns, in(inputs, "in.label_loss_mask"),
                         in(inputs, "in.feature_loss_mask"), share);
@@ -80,10 +79,10 @@ TapeValues model_outputs(const TapeValues& inputs, const GoldenMetadata& metadat
   return outputs;
 }
 
-void check_model(const TensorFile& golden, const GoldenMetadata& metadata, const std::string& label,
-                 GoldenReport& report) {
+void check_model(const TensorFile& golden, const GoldenMetadata& metadata, const GoldenFunctions& functions,
+                 const GoldenRun& run, GoldenReport& report) {
   const auto inputs = tape_inputs(golden);
-  report.results.push_back(compare_tape(golden, inputs, model_outputs(inputs, metadata), tolerance, label));
+  report.results.push_back(compare_tape(golden, inputs, model_outputs(inputs, metadata, functions), run));
   // Once more for the gradients of the loss itself.
   TensorFile of_loss;
   of_loss.metadata = golden.metadata;
@@ -96,11 +95,12 @@ void check_model(const TensorFile& golden, const GoldenMetadata& metadata, const
     if (name.starts_with("grad_loss.")) of_loss.tensors.emplace("grad." + name.substr(10), tensor);
   }
   const auto again = tape_inputs(of_loss);
-  report.results.push_back(
-      compare_tape(of_loss, again, model_outputs(again, metadata), tolerance, label + ", gradient of the loss"));
+  GoldenRun run_again = run;
+  run_again.implementation += ", gradient of the loss";
+  report.results.push_back(compare_tape(of_loss, again, model_outputs(again, metadata, functions), run_again));
 }
 
-GoldenResult check_mask(const TensorFile& golden, const GoldenMetadata& metadata, const std::string& label) {
+GoldenResult check_mask(const TensorFile& golden, const GoldenMetadata& metadata, const GoldenRun& run) {
   const auto inputs = tape_inputs(golden);
   const auto columns = columns_of(metadata);
   const auto d = static_cast<Index>(columns.size()), n = in(inputs, "in.mask").size(0);
@@ -121,8 +121,8 @@ GoldenResult check_mask(const TensorFile& golden, const GoldenMetadata& metadata
                     masked(in(inputs, fmt::format("in.data.{}", j)), columns[static_cast<std::size_t>(j)], hidden,
                            replaced, values));
   }
-  GoldenResult result = compare_tape(golden, inputs, outputs, tolerance, label);
-  GoldenComparison counts(label + ", counts");
+  GoldenResult result = compare_tape(golden, inputs, outputs, run);
+  GoldenComparison counts(run.implementation + ", counts");
   const auto expected = static_cast<double>(metadata.integer("selected", 0));
   const Index rule = metadata.number("mask_prob", 1) >= 1
                          ? 0
@@ -133,7 +133,7 @@ GoldenResult check_mask(const TensorFile& golden, const GoldenMetadata& metadata
   return counts.result().passed ? result : counts.result();
 }
 
-GoldenResult check_optimiser(const TensorFile& golden, const GoldenMetadata& metadata, const std::string& label) {
+GoldenResult check_optimiser(const TensorFile& golden, const GoldenMetadata& metadata, const GoldenRun& run) {
   const auto inputs = tape_inputs(golden);
   LambOptions options;
   options.beta1 = metadata.number("beta1", options.beta1);
@@ -165,28 +165,37 @@ GoldenResult check_optimiser(const TensorFile& golden, const GoldenMetadata& met
   }
   outputs.emplace("lr", Value({steps}, rates));
   outputs.emplace("tradeoff", Value({steps}, shares));
-  return compare_tape(golden, inputs, outputs, tolerance, label);
+  return compare_tape(golden, inputs, outputs, run);
 }
 
 GoldenReport check(const TensorFile& golden, DType dtype) {
   const GoldenMetadata metadata(golden);
-  const std::string kind = metadata.text("kind", ""),
-                    label = dtype == DType::f64 ? "reference" : "reference (runs in f64 only)";
+  const std::string kind = metadata.text("kind", "");
+  const GoldenRun run = reference_run(dtype, golden_tolerance);
   GoldenReport report;
-  if (kind == "layer")
-    report.results.push_back(check_layer(golden, metadata, label));
-  else if (kind == "model")
-    check_model(golden, metadata, label, report);
-  else if (kind == "mask")
-    report.results.push_back(check_mask(golden, metadata, label));
+  if (kind == "mask")
+    report.results.push_back(check_mask(golden, metadata, run));
   else if (kind == "optimizer")
-    report.results.push_back(check_optimiser(golden, metadata, label));
+    report.results.push_back(check_optimiser(golden, metadata, run));
   else
-    throw DataError("", 0, 0, "metadata 'kind' has the unknown value '" + kind + "'");
+    return check_golden_case(golden, {layer, model}, run);
   return report;
 }
 
 }  // namespace
+
+GoldenReport check_golden_case(const TensorFile& golden, const GoldenFunctions& functions, const GoldenRun& run) {
+  const GoldenMetadata metadata(golden);
+  const std::string kind = metadata.text("kind", "");
+  GoldenReport report;
+  if (kind == "layer")
+    report.results.push_back(check_layer(golden, metadata, functions, run));
+  else if (kind == "model")
+    check_model(golden, metadata, functions, run, report);
+  else
+    throw DataError("", 0, 0, "metadata 'kind' has the unknown value '" + kind + "'");
+  return report;
+}
 
 const Mechanism& mechanism() {
   static const Mechanism value = [] {

@@ -61,6 +61,17 @@ SADDLE_API Index randomised_count(Index selected, double hidden_share, bool exac
 SADDLE_API Value masked(const Value& column, const Column& kind, const std::vector<bool>& hidden,
                         const std::vector<bool>& replaced, const std::vector<double>& values);
 
+// Recorded cases of layers and models, by whatever computes them as layer() and model() do; losses are made here.
+struct GoldenFunctions {
+  std::function<Value(const Value& h, Axis axis, const Weights& weights, const LayerOptions& options)> layer;
+  std::function<std::vector<Value>(const std::vector<Value>& columns, const Weights& weights,
+                                   const ModelOptions& options)>
+      model;
+};
+SADDLE_API GoldenReport check_golden_case(const TensorFile& golden, const GoldenFunctions& functions,
+                                          const GoldenRun& run);
+inline constexpr double golden_tolerance = 1e-10;
+
 const Mechanism& mechanism();
 
 }  // namespace saddle::mechanisms::npt

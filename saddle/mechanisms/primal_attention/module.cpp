@@ -36,6 +36,7 @@ class PrimalAttentionModule : public nn::AttentionLayer {
     const Tensor w = projections(x);
     const Tensor escore = scores(x, q_, w.narrow(3, 0, s)), rscore = scores(x, k_, w.narrow(3, s, s));
     leave_loss(escore, rscore, w);
+    show(escore, rscore, w);
     const Tensor both = torch::cat({escore, rscore}, 3);
     Tensor heads = nn::linear(both, concat_->weight, concat_->bias);  // [B,N,H,D]
     if (key_mask.defined() && primal_.form == Form::dependent) heads = heads * key_mask.view({B, N, 1, 1});
@@ -99,19 +100,37 @@ class PrimalAttentionModule : public nn::AttentionLayer {
     parts["lambda"] = lambda_.detach().unsqueeze(0).unsqueeze(0);
   }
 
-  // Only while somebody collects losses.
-  void leave_loss(const Tensor& escore, const Tensor& rscore, const Tensor& w) const {
-    nn::ExtraLosses* const losses = nn::ExtraLosses::current();
-    if (losses == nullptr || primal_.eta == 0) return;
+  // Both halves of the variance and the trace, and the objective that they make.
+  struct Objective {
+    Tensor var_e, var_r, trace, ksvd;
+  };
+  Objective objective(const Tensor& escore, const Tensor& rscore, const Tensor& w) const {
     const auto variance = [&](const Tensor& score) {
       const Tensor each = (score.square().mean(1) * lambda_.square()).sum(2).mean(1) * 0.5;  // [B]
       return primal_.reduction == Reduction::batch ? each.mean() : each;
     };
     const Index s = primal_.rank;
-    const Tensor trace = primal_.trace == Trace::no_x
-                             ? (we_ * wr_).sum() / heads_
-                             : (w.narrow(3, 0, s) * w.narrow(3, s, s)).sum({1, 2, 3}).mean() / heads_;
-    losses->add(primal_.eta * (variance(escore) + variance(rscore) - trace).square());
+    Objective out{variance(escore), variance(rscore), {}, {}};
+    out.trace = primal_.trace == Trace::no_x ? (we_ * wr_).sum() / heads_
+                                             : (w.narrow(3, 0, s) * w.narrow(3, s, s)).sum({1, 2, 3}).mean() / heads_;
+    out.ksvd = (out.var_e + out.var_r - out.trace).square();
+    return out;
+  }
+
+  // Only while somebody collects losses.
+  void leave_loss(const Tensor& escore, const Tensor& rscore, const Tensor& w) const {
+    nn::ExtraLosses* const losses = nn::ExtraLosses::current();
+    if (losses != nullptr && primal_.eta > 0) losses->add(primal_.eta * objective(escore, rscore, w).ksvd);
+  }
+
+  void show(const Tensor& escore, const Tensor& rscore, const Tensor& w) const {
+    nn::Shown* const shown = nn::Shown::current();
+    if (shown == nullptr) return;
+    const Objective parts = objective(escore, rscore, w);
+    const Tensor ksvd = primal_.reduction == Reduction::per_sample_mean ? parts.ksvd.mean() : parts.ksvd;
+    shown->values = {{"escore", escore.transpose(1, 2)}, {"rscore", rscore.transpose(1, 2)},
+                     {"var_e", parts.var_e.view({-1})},  {"var_r", parts.var_r.view({-1})},
+                     {"trace", parts.trace.view({-1})},  {"ksvd", ksvd.view({-1})}};
   }
 
   PrimalAttention primal_;

@@ -40,7 +40,9 @@ class RpcAttentionModule : public nn::AttentionLayer {
     const Tensor L = rpc_.scaled() ? last(part(0), part(1), scaled_values(part(1), part(2), key_mask), key_mask)
                      : rpc_.robust(place_.index) ? pursued(part(0), part(1), key_mask)
                                                  : last(part(0), part(0), part(1), key_mask);
-    const Tensor y = nn::linear(L.transpose(1, 2).flatten(2), proj_->weight, proj_->bias);
+    const Tensor tokens = L.transpose(1, 2).flatten(2), y = nn::linear(tokens, proj_->weight, proj_->bias);
+    if (auto* const shown = nn::Shown::current())
+      shown->values["core"] = key_mask.defined() ? tokens * key_mask.unsqueeze(2) : tokens;
     return key_mask.defined() ? y * key_mask.unsqueeze(2) : y;
   }
 
@@ -64,9 +66,12 @@ class RpcAttentionModule : public nn::AttentionLayer {
     nn::AttentionInputs inputs = inputs_of(q, k, v, key_mask);
     if (is_training() && place_.dropout > 0) inputs.dropout = {place_.dropout, nn::next_seed(), 0};
     nn::Wanted wanted;
-    wanted.weights = nn::tap_wants_weights();
+    auto* const shown = nn::Shown::current();
+    wanted.weights = shown != nullptr || nn::tap_wants_weights();
     const nn::AttentionOutputs out = nn::attention(softmax_, inputs, wanted);
     nn::tap(out.y, out.weights, key_mask);
+    if (shown != nullptr)
+      shown->values["attn"] = key_mask.defined() ? out.weights * key_mask.view({-1, 1, q.size(2), 1}) : out.weights;
     return out.y;
   }
 
@@ -82,6 +87,7 @@ class RpcAttentionModule : public nn::AttentionLayer {
     const auto total = [&](const Tensor& numbers) { return running ? numbers.cumsum(2) : numbers.sum(2, true); };
     const double width = static_cast<double>(rpc_.mu_dim == MuDim::model ? place_.X : place_.X / place_.H);
     const Tensor mu = total(count).clamp_min(1) * (width / 4) / total(norms).clamp_min(least_norm);
+    if (auto* const shown = nn::Shown::current()) shown->values["mu"] = mu;
     return rpc_.threshold == Threshold::lambda_times_mu ? rpc_.lambda * mu : rpc_.lambda / mu;
   }
 

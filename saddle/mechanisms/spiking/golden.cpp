@@ -1,8 +1,10 @@
 // Recorded cases of spiking attention, of its neurons and of Shiftmax.
 #include <algorithm>
+#include <functional>
 
 #include "saddle/base/error.hpp"
 #include "saddle/mechanisms/golden_tape.hpp"
+#include "saddle/mechanisms/layer_internal.hpp"
 #include "saddle/mechanisms/spiking/shiftmax.hpp"
 #include "saddle/mechanisms/spiking/spiking.hpp"
 #include "saddle/primal/written/option_text.hpp"
@@ -46,12 +48,21 @@ Neuron neuron_of(const GoldenMetadata& metadata, Neuron neuron) {
   return neuron;
 }
 
+// A case of the whole layer.
+struct Read {
+  Spiking spiking;  // what a written form says of it
+  Plan plan;        // all of it
+  Value x;          // [T,B,N,C]
+  Index heads = 1;
+  TapeValues weights;
+  std::function<void(LayerOutputs&)> as_recorded;
+};
+
 GoldenReport reported(std::string attention, DType dtype, const TensorFile& golden, const TapeValues& inputs,
                       const TapeValues& outputs) {
   GoldenReport report;
   report.attention = std::move(attention);
-  report.results.push_back(compare_tape(golden, inputs, outputs, tolerance,
-                                        dtype == DType::f64 ? "reference" : "reference (runs in f64 only)"));
+  report.results.push_back(compare_tape(golden, inputs, outputs, reference_run(dtype, tolerance)));
   return report;
 }
 
@@ -73,19 +84,37 @@ void require_steps(const GoldenMetadata& metadata, const Value& x) {
 Value channels_first(const Value& x) { return tape::transpose(x, 2, 3); }
 
 // The numbers in the shape that the case has, which may write N as two extents, or T and B as one.
-void shape_as_recorded(TapeValues& outputs, const TensorFile& golden) {
+void shape_as_recorded(TapeValues& outputs, const std::map<std::string, Shape>& shapes) {
   for (auto& [name, value] : outputs) {
-    const auto recorded = golden.tensors.find("out." + name);
-    if (recorded != golden.tensors.end() && recorded->second.size() == static_cast<Index>(value.data().size()))
-      value = tape::reshape(value, recorded->second.shape());
+    const auto recorded = shapes.find("out." + name);
+    if (recorded != shapes.end() && element_count(recorded->second) == static_cast<Index>(value.data().size()))
+      value = tape::reshape(value, recorded->second);
   }
 }
 
-}  // namespace
+Read read_attention(const TensorFile& golden, const GoldenMetadata& metadata, const TapeValues& inputs, Spiking spiking,
+                    const Value& x, const char* attention_threshold) {
+  spiking.steps = x.size(0);
+  Read read{spiking, Plan(spiking), x, metadata.integer("heads", 1), {}, {}};
+  read.plan.neuron = neuron_of(metadata, read.plan.neuron);
+  read.plan.attention = neuron_of(metadata, read.plan.attention);
+  read.plan.attention.threshold = metadata.number(attention_threshold, 0.5);
+  read.plan.scale = metadata.number("scale", read.plan.scale);
+  read.plan.eps = metadata.number("bn_eps", read.plan.eps);
+  read.weights = weights_of(inputs, metadata.flag("train", !golden.tensors.contains("in.q_bn.running_mean")));
+  const Neuron& neuron = read.plan.neuron;
+  read.spiking.surrogate = read.plan.attention.surrogate;
+  read.spiking.tau = neuron.tau;
+  read.spiking.threshold = neuron.threshold;
+  read.spiking.attention_threshold = read.plan.attention.threshold;
+  read.spiking.soft_reset = !neuron.reset;
+  read.spiking.reset = neuron.reset.value_or(0);
+  read.spiking.detach = neuron.detach;
+  return read;
+}
 
-GoldenReport check_ssa(const TensorFile& golden, DType dtype) {
+Read read_ssa_case(const TensorFile& golden, const TapeValues& inputs) {
   const GoldenMetadata metadata(golden);
-  const auto inputs = tape_inputs(golden);
   golden_tensor(golden, "in.x");
   Value x = inputs.at("in.x");
   require_steps(metadata, x);
@@ -95,26 +124,81 @@ GoldenReport check_ssa(const TensorFile& golden, DType dtype) {
     throw DataError("", 0, 0,
                     "in.x of shape " + saddle::to_string(x.shape()) + " does not have the layout '" + layout + "'");
   if (image) x = channels_first(tape::reshape(x, {x.size(0), x.size(1), x.size(2), -1}));
-
   Spiking spiking;
   spiking.variant = word<Variant>(metadata, "variant", "spikformer");
-  spiking.steps = x.size(0);
-  Plan plan(spiking);
-  plan.neuron = neuron_of(metadata, plan.neuron);
-  plan.attention = plan.neuron.with_threshold(metadata.number("attn_v_threshold", 0.5));
-  plan.scale = metadata.number("scale", plan.scale);
-  plan.eps = metadata.number("bn_eps", plan.eps);
-  TapeValues outputs = attend(plan, x, {}, metadata.integer("heads", 1),
-                              weights_of(inputs, metadata.flag("train", !inputs.contains("in.q_bn.running_mean"))));
-  if (spiking.variant == Variant::sdsa) outputs["y"] = outputs["y"] + x;  // official code adds the residual inside
+  Read read = read_attention(golden, metadata, inputs, spiking, x, "attn_v_threshold");
+  std::map<std::string, Shape> shapes;
+  for (const auto& [name, tensor] : golden.tensors) shapes.emplace(name, tensor.shape());
+  read.as_recorded = [shapes, x, image, variant = spiking.variant](LayerOutputs& outputs) {
+    if (variant == Variant::sdsa) outputs["y"] = outputs["y"] + x;  // official code adds the residual inside
+    const bool inner = variant != Variant::spikformer;
+    for (auto& [name, value] : outputs) {
+      const bool outer = name == "y" || name == "spikes.proj_lif" || name == "spikes.shortcut_lif";
+      if (value.rank() == 4 && (outer ? image : inner)) value = channels_first(value);
+    }
+    shape_as_recorded(outputs, shapes);
+  };
+  return read;
+}
 
-  const bool inner = spiking.variant != Variant::spikformer;
-  for (auto& [name, value] : outputs) {
-    const bool outer = name == "y" || name == "spikes.proj_lif" || name == "spikes.shortcut_lif";
-    if (value.rank() == 4 && (outer ? image : inner)) value = channels_first(value);
-  }
-  shape_as_recorded(outputs, golden);
-  return reported("spiking(variant=" + primal::encode(spiking.variant) + ")", dtype, golden, inputs, outputs);
+Read read_bsa_case(const TensorFile& golden, const TapeValues& inputs) {
+  const GoldenMetadata metadata(golden);
+  golden_tensor(golden, "in.x");
+  const Value x = inputs.at("in.x");
+  require_steps(metadata, x);
+  Spiking spiking;
+  spiking.product = word<Product>(metadata, "product", "tmp");
+  spiking.constraint = word<Constraint>(metadata, "constraint", "shiftmax");
+  Read read = read_attention(golden, metadata, inputs, spiking, x, "attn_vth");
+  read.as_recorded = [](LayerOutputs& outputs) {
+    outputs["q_spikes"] = outputs.at("spikes.q_lif");
+    outputs["k_spikes"] = outputs.at("spikes.k_lif");
+    outputs["attn"] = outputs.at("spikes.attn_lif");
+  };
+  return read;
+}
+
+GoldenReport checked(const TensorFile& golden, DType dtype, const TapeValues& inputs, const Read& read) {
+  LayerOutputs outputs = attend(read.plan, read.x, {}, read.heads, read.weights);
+  read.as_recorded(outputs);
+  return reported(primal::print(read.spiking), dtype, golden, inputs, outputs);
+}
+
+LayerCase layer_of_case(TapeValues inputs, Read read) {
+  const Plan own(read.spiking);
+  if (!(own.neuron == read.plan.neuron && own.attention == read.plan.attention && own.scale == read.plan.scale &&
+        own.eps == read.plan.eps))
+    throw NotSupported(
+        "the layer has one slope of its surrogates, one scale of its product, one eps of its norms and inputs that "
+        "leak; the case has another",
+        {});
+  LayerCase layer;
+  layer.layer = std::make_shared<const LayerOf<Spiking>>(read.spiking);
+  layer.recorded = std::move(inputs);
+  layer.tolerance = tolerance;
+  layer.jumps = true;
+  layer.as_recorded = std::move(read.as_recorded);
+  layer.inputs.x = read.x;
+  layer.inputs.weights = std::move(read.weights);
+  layer.inputs.place.N = read.x.size(2);
+  layer.inputs.place.X = read.x.size(3);
+  layer.inputs.place.H = read.heads;
+  for (const char* map : {"q.weight", "k.weight", "v.weight", "proj.weight"})  // some are convolutions of size 1
+    if (const auto found = layer.inputs.weights.find(map); found != layer.inputs.weights.end())
+      found->second = tape::reshape(found->second, {found->second.size(0), found->second.size(1)});
+  return layer;
+}
+
+}  // namespace
+
+GoldenReport check_ssa(const TensorFile& golden, DType dtype) {
+  const auto inputs = tape_inputs(golden);
+  return checked(golden, dtype, inputs, read_ssa_case(golden, inputs));
+}
+
+std::optional<LayerCase> read_ssa(const TensorFile& golden) {
+  const auto inputs = tape_inputs(golden);
+  return layer_of_case(inputs, read_ssa_case(golden, inputs));
 }
 
 GoldenReport check_bsa(const TensorFile& golden, DType dtype) {
@@ -139,21 +223,13 @@ GoldenReport check_bsa(const TensorFile& golden, DType dtype) {
   if (kind != "bsa")
     throw DataError("", 0, 0,
                     "metadata 'kind' is '" + kind + "', known are shiftmax, tsn, lif-paper, lif-spikingjelly and bsa");
-  Spiking spiking;
-  spiking.steps = x.size(0);
-  spiking.product = word<Product>(metadata, "product", "tmp");
-  spiking.constraint = word<Constraint>(metadata, "constraint", "shiftmax");
-  Plan plan(spiking);
-  plan.neuron = neuron_of(metadata, plan.neuron);
-  plan.attention = neuron_of(metadata, plan.attention).with_threshold(metadata.number("attn_vth", 0.5));
-  plan.scale = metadata.number("scale", plan.scale);
-  plan.eps = metadata.number("bn_eps", plan.eps);
-  TapeValues outputs = attend(plan, x, {}, metadata.integer("heads", 1),
-                              weights_of(inputs, metadata.flag("train", !inputs.contains("in.q_bn.running_mean"))));
-  outputs["q_spikes"] = outputs["spikes.q_lif"];
-  outputs["k_spikes"] = outputs["spikes.k_lif"];
-  outputs["attn"] = outputs["spikes.attn_lif"];
-  return reported("spiking", dtype, golden, inputs, outputs);
+  return checked(golden, dtype, inputs, read_bsa_case(golden, inputs));
+}
+
+std::optional<LayerCase> read_bsa(const TensorFile& golden) {
+  if (GoldenMetadata(golden).text("kind", "bsa") != "bsa") return std::nullopt;
+  const auto inputs = tape_inputs(golden);
+  return layer_of_case(inputs, read_bsa_case(golden, inputs));
 }
 
 }  // namespace saddle::mechanisms::spiking

@@ -45,6 +45,7 @@ SpikingAttention::SpikingAttention(const Spiking& spiking, const LayerPlace& pla
 }
 
 Tensor SpikingAttention::forward(const Tensor& x, const Tensor& key_mask) {
+  if (x.dim() == 4) return run(x, key_mask, x.size(0), false);
   return run(x.unsqueeze(0), key_mask, spiking_.steps, false).mean(0);
 }
 
@@ -61,6 +62,9 @@ Tensor SpikingAttention::run(const Tensor& given, const Tensor& key_mask, Index 
   const Index N = given.size(2), X = place_.X;
   Tensor x = nn::widened(given);
   if (plan_.input_spikes()) x = nn::fire(x, plan_.neuron, T);
+  auto* const shown = nn::Shown::current();
+  if (shown != nullptr && plan_.input_spikes())
+    shown->values[plan_.variant == Variant::sdsa ? "spikes.shortcut_lif" : "spikes.proj_lif"] = x;
   const auto made = [&](const char* name, torch::nn::Linear& map, nn::Norm& norm, const Tensor& in,
                         bool fed_by_spikes) {
     if (auto* const meter = nn::EnergyMeter::current()) {
@@ -78,6 +82,12 @@ Tensor SpikingAttention::run(const Tensor& given, const Tensor& key_mask, Index 
   const Tensor a = attended(q, k, v, key_mask);
   Tensor y = made("proj", proj_, proj_bn_, a, true);
   if (plan_.output_spikes()) y = nn::fire(y, plan_.neuron, T);
+  if (shown != nullptr) {
+    shown->values["spikes.q_lif"] = q;
+    shown->values["spikes.k_lif"] = k;
+    if (plan_.has_values()) shown->values["spikes.v_lif"] = v;
+    if (plan_.output_spikes()) shown->values["spikes.proj_lif"] = y;
+  }
   return key_mask.defined() ? y * key_mask.view({1, key_mask.size(0), N, 1}) : y;
 }
 
@@ -88,17 +98,21 @@ Tensor SpikingAttention::attended(const Tensor& q, const Tensor& k, const Tensor
     return key_mask.defined() ? keys * key_mask.view({1, B, N, 1}) : keys;
   };
   auto* const meter = nn::EnergyMeter::current();
+  auto* const shown = nn::Shown::current();
   Tensor a;
   if (plan_.variant == Variant::qkformer_token) {
     const Tensor gate = nn::fire(q.unflatten(3, {H, D}).sum(4, true), plan_.attention, T);
     a = (gate * k.unflatten(3, {H, D})).flatten(3);
+    if (shown) shown->values["spikes.attn_lif"] = gate.transpose(2, 3);
     if (meter) meter->spikes_into("token", q, T, static_cast<double>(N * place_.X));
   } else if (plan_.variant == Variant::sdsa) {
     const Tensor gate = nn::fire((present(k) * v).sum(2, true), plan_.attention, T);
     a = gate * q;
+    if (shown) shown->values["spikes.talking_heads_lif"] = gate.unflatten(3, {H, D}).transpose(2, 3);
     if (meter) meter->spikes_into("gate", k * v, T, static_cast<double>(N * place_.X));
   } else {
     a = nn::fire(product(q, plan_.linear() ? present(k) : k, v, key_mask), plan_.attention, T);
+    if (shown) shown->values["spikes.attn_lif"] = a;
     if (meter) {
       const double rate_q = nn::firing_rate(q), rate_k = nn::firing_rate(k);
       meter->add("product", rate_q,

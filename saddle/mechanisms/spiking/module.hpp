@@ -14,7 +14,7 @@ class SADDLE_TORCH_API SpikingAttention : public nn::AttentionLayer {
  public:
   SpikingAttention(const Spiking& spiking, const LayerPlace& place);
 
-  // x [B,N,X] at every step -> the mean over the steps, [B,N,X].
+  // x [B,N,X] at every step -> the mean over the steps, [B,N,X]. x [T,B,N,X] -> [T,B,N,X].
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& key_mask) override;
   // x [T,B,N,X], spikes or what this variant makes spikes of -> [T,B,N,X], without a residual.
   torch::Tensor over_time(const torch::Tensor& x);

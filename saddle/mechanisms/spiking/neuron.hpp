@@ -35,6 +35,8 @@ struct Neuron {
   // The neuron of the ternary products, with tau = 0.5.
   SADDLE_API static Neuron ternary();
   SADDLE_API Neuron with_threshold(double value) const;
+
+  bool operator==(const Neuron&) const = default;
 };
 
 // Throws InvalidArgument for numbers that make no neuron.

@@ -110,6 +110,7 @@ primal::Cost Spiking::cost(const LayerPlace& place, Index B, primal::Pass pass, 
 
 LayerOutputs Spiking::reference(const LayerInputs& inputs) const {
   check(inputs.place);
+  if (inputs.x.rank() == 4) return attend(Plan(*this), inputs.x, inputs.key_mask, inputs.place.H, inputs.weights);
   const Index B = inputs.x.size(0), N = inputs.x.size(1), X = inputs.x.size(2);
   const tape::Value x = tape::reshape(inputs.x, {1, B, N, X}) + tape::zeros({steps, 1, 1, 1});
   LayerOutputs outputs = attend(Plan(*this), x, inputs.key_mask, inputs.place.H, inputs.weights);
@@ -126,6 +127,7 @@ const Mechanism& mechanism() {
   year      = {2025}
 })");
     spiking.golden = {{"ssa", check_ssa}, {"bsa", check_bsa}};
+    spiking.golden_layers = {{"ssa", read_ssa}, {"bsa", read_bsa}};
     return spiking;
   }();
   return value;

@@ -49,7 +49,7 @@ struct Spiking {
   SADDLE_API void check(const LayerPlace& place) const;
   SADDLE_API primal::Cost cost(const LayerPlace& place, Index B, primal::Pass pass, DType dtype) const;
   // Weights {q,k,v,proj}.weight [X,X], .bias where there is one, {..}_bn.weight, bias and, for evaluation,
-  // running_mean and running_var. Gives y, the mean over the steps.
+  // running_mean and running_var. Gives y, the mean over the steps, or, of x [T,B,N,X], all of them.
   LayerOutputs reference(const LayerInputs& inputs) const;
 
   bool operator==(const Spiking&) const = default;
@@ -83,9 +83,11 @@ struct Plan {
 SADDLE_API LayerOutputs attend(const Plan& plan, const tape::Value& x, const tape::Value& key_mask, Index heads,
                                const std::map<std::string, tape::Value>& weights);
 
-// Recorded cases of `ssa` and `bsa`.
+// Recorded cases of `ssa` and `bsa`, and those of them that are cases of the layer.
 GoldenReport check_ssa(const TensorFile& golden, DType dtype);
 GoldenReport check_bsa(const TensorFile& golden, DType dtype);
+std::optional<LayerCase> read_ssa(const TensorFile& golden);
+std::optional<LayerCase> read_bsa(const TensorFile& golden);
 
 const Mechanism& mechanism();
 

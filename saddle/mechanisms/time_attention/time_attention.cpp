@@ -102,33 +102,6 @@ TimeEncoder golden_encoder(const GoldenMetadata& metadata) {
   throw DataError("", 0, 0, fmt::format("the encoder is mercer or bochner-nonparametric, found '{}'", name));
 }
 
-GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
-  const GoldenMetadata metadata(golden);
-  const auto inputs = tape_inputs(golden);
-  const std::string task = metadata.text("task", "next-item");
-  if (task != "next-item" && task != "class")
-    throw DataError("", 0, 0, fmt::format("the task is next-item or class, found '{}'", task));
-  Backbone backbone;
-  backbone.encoder = golden_encoder(metadata);
-  backbone.heads = metadata.integer("heads", 1);
-  backbone.blocks = metadata.integer("blocks", 1);
-  backbone.norm_eps = metadata.number("ln_eps", backbone.norm_eps);
-  backbone.mask_value = metadata.number("mask_value", backbone.mask_value);
-  for (const char* name : {"in.item", "in.t", "param.item_emb"}) golden_tensor(golden, name);
-  for (const char* name : task == "class" ? std::array{"in.label", "param.cls.weight", "param.cls.bias"}
-                                          : std::array{"in.pos", "in.neg", "in.test_item"})
-    golden_tensor(golden, name);
-  const Value sequence =
-      backbone.sequence(inputs.at("in.item"), inputs.at("in.t"), {}, without_prefix(inputs, "param."));
-  GoldenReport report;
-  report.attention = fmt::format("softmax+causal, {}", to_text(backbone.encoder));
-  report.results.push_back(compare_tape(
-      golden, inputs,
-      task == "class" ? next_class(inputs, sequence, metadata.flag("take_last", false)) : next_item(inputs, sequence),
-      1e-9, dtype == DType::f64 ? "reference" : "reference (runs in f64 only)"));
-  return report;
-}
-
 }  // namespace
 
 Value embedded(const Value& table, const Value& item) {
@@ -171,6 +144,33 @@ Value Backbone::sequence(const Value& item, const Value& t, const Value& sample,
   return all.norm(x, "final_ln");
 }
 
+GoldenReport check_golden_case(const TensorFile& golden, const Sequence& sequence_of, const GoldenRun& run) {
+  const GoldenMetadata metadata(golden);
+  const auto inputs = tape_inputs(golden);
+  const std::string task = metadata.text("task", "next-item");
+  if (task != "next-item" && task != "class")
+    throw DataError("", 0, 0, fmt::format("the task is next-item or class, found '{}'", task));
+  Backbone backbone;
+  backbone.encoder = golden_encoder(metadata);
+  backbone.heads = metadata.integer("heads", 1);
+  backbone.blocks = metadata.integer("blocks", 1);
+  backbone.norm_eps = metadata.number("ln_eps", backbone.norm_eps);
+  backbone.mask_value = metadata.number("mask_value", backbone.mask_value);
+  for (const char* name : {"in.item", "in.t", "param.item_emb"}) golden_tensor(golden, name);
+  for (const char* name : task == "class" ? std::array{"in.label", "param.cls.weight", "param.cls.bias"}
+                                          : std::array{"in.pos", "in.neg", "in.test_item"})
+    golden_tensor(golden, name);
+  const Value sequence =
+      sequence_of(backbone, inputs.at("in.item"), inputs.at("in.t"), {}, without_prefix(inputs, "param."));
+  GoldenReport report;
+  report.attention = fmt::format("softmax+causal, {}", to_text(backbone.encoder));
+  report.results.push_back(compare_tape(
+      golden, inputs,
+      task == "class" ? next_class(inputs, sequence, metadata.flag("take_last", false)) : next_item(inputs, sequence),
+      run));
+  return report;
+}
+
 const Mechanism& mechanism() {
   static const Mechanism value = [] {
     Mechanism attention;
@@ -180,7 +180,13 @@ const Mechanism& mechanism() {
     attention.composition = "any causal attention over [event, time]";
     attention.bibtex = time_bochner::bibtex;
     attention.tier = Tier::composed;
-    attention.golden.push_back({"time-attention", check_golden_case});
+    attention.golden.push_back({"time-attention", [](const TensorFile& golden, DType dtype) {
+                                  const Sequence reference = [](const Backbone& own, const Value& item, const Value& t,
+                                                                const Value& sample, const TapeValues& weights) {
+                                    return own.sequence(item, t, sample, weights);
+                                  };
+                                  return check_golden_case(golden, reference, reference_run(dtype, golden_tolerance));
+                                }});
     return attention;
   }();
   return value;

@@ -20,6 +20,12 @@ struct SADDLE_API Backbone {
                        const std::map<std::string, tape::Value>& weights) const;
 };
 
+// Recorded cases, by whatever computes the backbone's sequence; losses and scores are made of it here.
+using Sequence = std::function<tape::Value(const Backbone& backbone, const tape::Value& item, const tape::Value& t,
+                                           const tape::Value& sample, const TapeValues& weights)>;
+SADDLE_API GoldenReport check_golden_case(const TensorFile& golden, const Sequence& sequence, const GoldenRun& run);
+inline constexpr double golden_tolerance = 1e-9;
+
 // Rows item [..] of a table [V+1,d], of which row 0 counts as zero -> [..,d].
 SADDLE_API tape::Value embedded(const tape::Value& table, const tape::Value& item);
 

@@ -37,26 +37,6 @@ Value sorted_frequencies(const Value& period) {
   return Value(1.0) / tape::select(period, 0, order);
 }
 
-GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
-  const GoldenMetadata metadata(golden);
-  const auto inputs = tape_inputs(golden);
-  golden_tensor(golden, "in.t");
-  Bochner bochner;
-  if (const std::string variant = metadata.text("variant", "nonparametric"); !primal::decode(variant, bochner.variant))
-    throw DataError("", 0, 0, fmt::format("the variant is {}, found '{}'", primal::kind_of(bochner.variant), variant));
-  const Index T = metadata.integer("time_dim", golden_tensor(golden, "out.phi").shape().back());
-  bochner.check(T);
-  const std::string sample = "in." + std::string(bochner.sample());
-  if (!bochner.sample().empty()) golden_tensor(golden, sample);
-  const Value phi = bochner.reference(inputs.at("in.t"), bochner.sample().empty() ? Value() : inputs.at(sample),
-                                      without_prefix(inputs, "param."));
-  GoldenReport report;
-  report.attention = primal::print(bochner);
-  report.results.push_back(compare_tape(golden, inputs, {{"phi", phi}}, 1e-9,
-                                        dtype == DType::f64 ? "reference" : "reference (runs in f64 only)"));
-  return report;
-}
-
 }  // namespace
 
 const char* const bibtex = R"(@inproceedings{xu2019functional,
@@ -122,6 +102,25 @@ Value Bochner::reference(const Value& t, const Value& sample, const std::map<std
   return Value(1 / std::sqrt(static_cast<double>(m))) * tape::reshape(pairs, {t.size(0), t.size(1), 2 * m});
 }
 
+GoldenReport check_golden_case(const TensorFile& golden, const Encode& encode, const GoldenRun& run) {
+  const GoldenMetadata metadata(golden);
+  const auto inputs = tape_inputs(golden);
+  golden_tensor(golden, "in.t");
+  Bochner bochner;
+  if (const std::string variant = metadata.text("variant", "nonparametric"); !primal::decode(variant, bochner.variant))
+    throw DataError("", 0, 0, fmt::format("the variant is {}, found '{}'", primal::kind_of(bochner.variant), variant));
+  const Index T = metadata.integer("time_dim", golden_tensor(golden, "out.phi").shape().back());
+  bochner.check(T);
+  const std::string sample = "in." + std::string(bochner.sample());
+  if (!bochner.sample().empty()) golden_tensor(golden, sample);
+  const Value phi = encode(bochner, T, inputs.at("in.t"), bochner.sample().empty() ? Value() : inputs.at(sample),
+                           without_prefix(inputs, "param."));
+  GoldenReport report;
+  report.attention = primal::print(bochner);
+  report.results.push_back(compare_tape(golden, inputs, {{"phi", phi}}, run));
+  return report;
+}
+
 const Mechanism& mechanism() {
   static const Mechanism value = [] {
     Mechanism bochner;
@@ -131,7 +130,13 @@ const Mechanism& mechanism() {
     bochner.composition = "model.time=bochner";
     bochner.bibtex = bibtex;
     bochner.tier = Tier::composed;
-    bochner.golden.push_back({"time-bochner", check_golden_case});
+    bochner.golden.push_back({"time-bochner", [](const TensorFile& golden, DType dtype) {
+                                const Encode reference = [](const Bochner& own, Index, const Value& t,
+                                                            const Value& sample, const TapeValues& weights) {
+                                  return own.reference(t, sample, weights);
+                                };
+                                return check_golden_case(golden, reference, reference_run(dtype, golden_tolerance));
+                              }});
     return bochner;
   }();
   return value;

@@ -33,6 +33,12 @@ struct SADDLE_API Bochner {
   bool operator==(const Bochner&) const = default;
 };
 
+// Recorded cases, by whatever encodes t [B,N] in width T.
+using Encode = std::function<tape::Value(const Bochner& bochner, Index T, const tape::Value& t,
+                                         const tape::Value& sample, const TapeValues& weights)>;
+SADDLE_API GoldenReport check_golden_case(const TensorFile& golden, const Encode& encode, const GoldenRun& run);
+inline constexpr double golden_tolerance = 1e-9;
+
 const Mechanism& mechanism();
 
 // The paper that all time encodings come from.

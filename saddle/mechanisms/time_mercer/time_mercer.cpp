@@ -20,27 +20,6 @@ Value harmonics(Index m) {
   return {{m}, std::move(numbers)};
 }
 
-GoldenReport check_golden_case(const TensorFile& golden, DType dtype) {
-  const GoldenMetadata metadata(golden);
-  const auto inputs = tape_inputs(golden);
-  golden_tensor(golden, "in.t");
-  Mercer mercer;
-  mercer.degree = metadata.integer("degree", mercer.degree);
-  if (const std::string variant = metadata.text("variant", "code"); !primal::decode(variant, mercer.variant))
-    throw DataError("", 0, 0, fmt::format("the variant is {}, found '{}'", primal::kind_of(mercer.variant), variant));
-  const Index T = metadata.integer("time_dim", golden_tensor(golden, "out.phi").shape().back());
-  if (metadata.has("frequencies") && metadata.integer("frequencies", 0) != mercer.frequencies(T))
-    throw DataError("", 0, 0,
-                    fmt::format("an encoding of width {} has {} base frequencies, the case says {}", T,
-                                mercer.frequencies(T), metadata.integer("frequencies", 0)));
-  const Value phi = mercer.reference(inputs.at("in.t"), without_prefix(inputs, "param."));
-  GoldenReport report;
-  report.attention = primal::print(mercer);
-  report.results.push_back(compare_tape(golden, inputs, {{"phi", phi}}, 1e-9,
-                                        dtype == DType::f64 ? "reference" : "reference (runs in f64 only)"));
-  return report;
-}
-
 }  // namespace
 
 Index Mercer::frequencies(Index T) const {
@@ -76,6 +55,26 @@ Value Mercer::reference(const Value& t, const std::map<std::string, Value>& weig
   return tape::sum(weight("coef") * basis, 3) + weight("bias");
 }
 
+GoldenReport check_golden_case(const TensorFile& golden, const Encode& encode, const GoldenRun& run) {
+  const GoldenMetadata metadata(golden);
+  const auto inputs = tape_inputs(golden);
+  golden_tensor(golden, "in.t");
+  Mercer mercer;
+  mercer.degree = metadata.integer("degree", mercer.degree);
+  if (const std::string variant = metadata.text("variant", "code"); !primal::decode(variant, mercer.variant))
+    throw DataError("", 0, 0, fmt::format("the variant is {}, found '{}'", primal::kind_of(mercer.variant), variant));
+  const Index T = metadata.integer("time_dim", golden_tensor(golden, "out.phi").shape().back());
+  if (metadata.has("frequencies") && metadata.integer("frequencies", 0) != mercer.frequencies(T))
+    throw DataError("", 0, 0,
+                    fmt::format("an encoding of width {} has {} base frequencies, the case says {}", T,
+                                mercer.frequencies(T), metadata.integer("frequencies", 0)));
+  const Value phi = encode(mercer, T, inputs.at("in.t"), without_prefix(inputs, "param."));
+  GoldenReport report;
+  report.attention = primal::print(mercer);
+  report.results.push_back(compare_tape(golden, inputs, {{"phi", phi}}, run));
+  return report;
+}
+
 const Mechanism& mechanism() {
   static const Mechanism value = [] {
     Mechanism mercer;
@@ -85,7 +84,13 @@ const Mechanism& mechanism() {
     mercer.composition = "model.time=mercer";
     mercer.bibtex = time_bochner::bibtex;
     mercer.tier = Tier::composed;
-    mercer.golden.push_back({"time-mercer", check_golden_case});
+    mercer.golden.push_back({"time-mercer", [](const TensorFile& golden, DType dtype) {
+                               const Encode reference = [](const Mercer& own, Index, const Value& t,
+                                                           const TapeValues& weights) {
+                                 return own.reference(t, weights);
+                               };
+                               return check_golden_case(golden, reference, reference_run(dtype, golden_tolerance));
+                             }});
     return mercer;
   }();
   return value;

@@ -32,6 +32,12 @@ struct SADDLE_API Mercer {
   bool operator==(const Mercer&) const = default;
 };
 
+// Recorded cases, by whatever encodes t [B,N] in width T.
+using Encode =
+    std::function<tape::Value(const Mercer& mercer, Index T, const tape::Value& t, const TapeValues& weights)>;
+SADDLE_API GoldenReport check_golden_case(const TensorFile& golden, const Encode& encode, const GoldenRun& run);
+inline constexpr double golden_tolerance = 1e-9;
+
 const Mechanism& mechanism();
 
 }  // namespace saddle::mechanisms::time_mercer
