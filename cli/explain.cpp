@@ -125,10 +125,14 @@ int explain_layer(const mechanisms::Layer& layer, const ExplainOptions& options,
                                     {"costs", {{"forward", cost_json(forward)}, {"backward", cost_json(backward)}}}});
     return Exit::ok;
   }
-  print(fmt::format("{}  B={} H={} N={} X={}  {}{}\n\n", bold(layer.text()), dims.B, dims.H, dims.N, place.X,
-                    to_string(dtype), layer.causal() ? "  causal" : "") +
-        passes_text(forward, backward, "exps") +
-        "\nA layer of its own: projections are counted, and one module computes it.\n");
+  print(
+      fmt::format("{}  B={} H={} N={} X={}  {}{}\n\n", bold(layer.text()), dims.B, dims.H, dims.N, place.X,
+                  to_string(dtype), layer.causal() ? "  causal" : "") +
+      passes_text(forward, backward, "exps") + "\n" +
+      wrap("A layer of its own: projections are counted, and one module computes it. Memory is what it has at most at "
+           "once beyond x, y and its weights; that of the backward pass is a whole training step, with what the "
+           "forward pass keeps for it and the gradients of x and the weights.",
+           0));
   return Exit::ok;
 }
 
@@ -160,8 +164,10 @@ int explain_times(const mechanisms::time_attention::TimeEncoder& encoder, const 
     return Exit::ok;
   }
   print(fmt::format("{}  B={} N={} X={}  {}\n\n", bold(text), dims.B, dims.N, X, to_string(dtype)) +
-        passes_text(forward, backward, "sines") +
-        "\nAn encoding of times, which stands beside the embedding of events; any attention follows.\n");
+        passes_text(forward, backward, "sines") + "\n" +
+        wrap("An encoding of times, which stands beside the embedding of events; any attention follows. Memory counts "
+             "the encoding itself, not the phases in double that it is made of.",
+             0));
   return Exit::ok;
 }
 

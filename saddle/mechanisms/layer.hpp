@@ -50,7 +50,9 @@ class SADDLE_API Layer {
   virtual bool causal() const = 0;  // no token sees a later one
   // Throws InvalidArgument where it cannot stand.
   virtual void check(const LayerPlace& place) const = 0;
-  // B samples of place.N tokens, projections included.
+  // B samples of place.N tokens, projections included. `memory` is what the module has at most at once beyond x, y and
+  // its weights: in Pass::backward that of a whole training step, with what the forward pass keeps for it and the
+  // gradients of x and the weights.
   virtual primal::Cost cost(const LayerPlace& place, Index B, primal::Pass pass, DType dtype) const = 0;
   // In double, by the obvious loops.
   virtual LayerOutputs reference(const LayerInputs& inputs) const = 0;

@@ -1,4 +1,4 @@
-// What references of layers share: weights by their names, linear maps, and the width of a head.
+// What layers share: weights by their names, linear maps, the width of a head, and what weights cost.
 #pragma once
 
 #include <fmt/format.h>
@@ -32,6 +32,13 @@ inline tape::Value projected(const tape::Value& x, const LayerWeights& weights, 
 inline void check_heads(const LayerPlace& place, std::string_view mechanism) {
   if (place.X < 1 || place.H < 1 || place.X % place.H != 0)
     throw InvalidArgument(fmt::format("[{}] width {} cannot be cut into {} heads", mechanism, place.X, place.H));
+}
+
+// A cost with the gradients of so many weights in memory, in the backward pass.
+inline primal::Cost with_weights(primal::Cost cost, Index weights, primal::Pass pass, DType dtype) {
+  if (pass == primal::Pass::backward)
+    cost.memory += static_cast<double>(size_of(dtype)) * static_cast<double>(weights);
+  return cost;
 }
 
 }  // namespace saddle::mechanisms

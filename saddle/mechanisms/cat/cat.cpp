@@ -99,8 +99,12 @@ primal::Cost Cat::cost(const LayerPlace& place, Index B, primal::Pass pass, DTyp
   cost.exps = backward ? 0.0 : static_cast<double>(kernels * N);
   const double element = static_cast<double>(size_of(dtype));
   cost.bytes = (backward ? 3 : 2) * element * static_cast<double>(N * X);
-  cost.memory = element * static_cast<double>(N * (2 * X + kernels));
-  return static_cast<double>(B) * cost;
+  // Values, what becomes of them and the kernels, made twice; the way back has queries and keys, a gradient of the sums
+  // and one of the kernels beside them.
+  const Index kept = values + X + 2 * kernels, more = X + kernels + (variant == Variant::qkv ? 2 * X : 0);
+  cost.memory = element * static_cast<double>(N * (backward ? kept + more : kept));
+  const Index table = variant == Variant::q || variant == Variant::v ? N * X : 0;
+  return with_weights(static_cast<double>(B) * cost, (X + 1) * (scores + values + X) + table, pass, dtype);
 }
 
 LayerOutputs Cat::reference(const LayerInputs& inputs) const {

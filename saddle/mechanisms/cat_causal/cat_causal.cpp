@@ -39,8 +39,9 @@ primal::Cost CatCausal::cost(const LayerPlace& place, Index B, primal::Pass pass
   cost.exps = backward ? 0.0 : static_cast<double>(H * N);
   const double element = static_cast<double>(size_of(dtype));
   cost.bytes = (backward ? 3 : 2) * element * static_cast<double>(N * X);
-  cost.memory = element * static_cast<double>(N * (2 * X + H));
-  return static_cast<double>(B) * cost;
+  // Values and scores, what becomes of them, and on the way back their gradients.
+  cost.memory = element * static_cast<double>(N * (backward ? 4 * X + 3 * H : 2 * X + H));
+  return with_weights(static_cast<double>(B) * cost, (X + 1) * (H + 2 * X), pass, dtype);
 }
 
 LayerOutputs CatCausal::reference(const LayerInputs& inputs) const {

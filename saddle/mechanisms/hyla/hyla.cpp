@@ -103,12 +103,19 @@ primal::Cost Hyla::cost(const LayerPlace& place, Index B, primal::Pass pass, DTy
     // Backward computes weights and hidden values again; the network has two products, each with two gradients.
     cost.multiply_adds = pairs * (backward ? 3 * keys + (mlp ? 5 : 2) * values : keys + (mlp ? 2 : 1) * values);
     cost.exps = norm == Norm::softmax ? pairs * static_cast<double>(H) : 0.0;
-    cost.memory = element * n * (backward ? 2 : 1) * (keys + values);
   }
   cost.multiply_adds += product_cost(N, place.X, 2 * H * (D + E), pass);
   cost.bytes = (backward ? 3 : 2) * element * n * static_cast<double>(place.X);
-  cost.memory += element * n * 2 * (keys + values);
-  return static_cast<double>(B) * cost;
+  // Queries, keys, values and what becomes of them, twice as much with their gradients; never the weights of pairs.
+  // Scaled or normalised queries and keys are there beside the others.
+  const double copies = (normalize_qk ? 2 : 0) + (declared() && norm == Norm::none ? 1 : 0);
+  const double rows = 2 * (keys + values) + copies * keys + (backward ? static_cast<double>(H) : 0);
+  cost.memory = element * n * (backward ? 2 : 1) * rows;
+  const Index widest = place.X * H * std::max(D, E);  // a transposed weight
+  cost = static_cast<double>(B) * cost;
+  cost.memory += element * static_cast<double>(widest);
+  const Index weights = 2 * (place.X + 1) * H * (D + E) + (relative_bias ? H * (N + buckets(place)) : 0);
+  return with_weights(cost, weights, pass, dtype);
 }
 
 LayerOutputs Hyla::masked_reference(const LayerInputs& inputs, const tape::Value& mask) const {

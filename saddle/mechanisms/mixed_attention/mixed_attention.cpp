@@ -251,8 +251,13 @@ primal::Cost MixedAttention::cost(const LayerPlace& place, Index B, primal::Pass
   cost.exps = backward ? 0.0 : H * maps;
   const double element = of(static_cast<Index>(size_of(dtype)));
   cost.bytes = (backward ? 3 : 2) * element * (of(N * hd) * 6 + H * maps);
-  cost.memory = element * (of(N * hd) * 6 + 2 * H * maps);
-  return of(B) * cost;
+  // Counted in copies of the inner channels and of all maps, which are cut, mixed and put back.
+  cost.memory = element * (backward ? 22 * of(N * hd) + 3 * H * maps : 14 * of(N * hd) + 2 * H * maps);
+  cost = of(B) * cost;
+  const double talking = H * H * (p * p + c4 * c4);
+  cost.memory += element * talking;  // transposed
+  const double weights = of(hd) * of(6 * X + 2 * hd + 16) + of(X) + 18 * H * H + 6 * H + talking;
+  return with_weights(cost, static_cast<Index>(weights), pass, dtype);
 }
 
 LayerOutputs MixedAttention::reference(const LayerInputs& inputs) const {

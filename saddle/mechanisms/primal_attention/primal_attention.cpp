@@ -122,9 +122,14 @@ primal::Cost PrimalAttention::cost(const LayerPlace& place, Index B, primal::Pas
   if (form == Form::causal) cost.additions = 2 * static_cast<double>(N * X);
   const double element = static_cast<double>(size_of(dtype));
   cost.bytes = (backward ? 3 : 2) * element * static_cast<double>(N * X);
-  // q, k and heads; both scores, apart and side by side; the projections.
-  cost.memory = element * static_cast<double>(N * (3 * X + 4 * H * s) + 2 * X * s);
-  return static_cast<double>(B) * cost;
+  const Index n = form == Form::dependent ? samples(place) : 0, rows = form == Form::dependent ? n * H : X;
+  // Queries or keys and heads; both scores, apart and side by side; the projections. The way back has gradients of
+  // scores, of the objective's squares too, and of the sampled tokens.
+  const Index scores = (backward ? 6 : 4) + (backward && eta > 0 ? 5 : 0);
+  cost.memory = element * static_cast<double>(N * ((backward ? 4 : 2) * X + scores * H * s) +
+                                              (backward ? 4 * X * s + n * X : 2 * X * s));
+  const Index weights = 3 * (X + 1) * X + 2 * rows * s + H * s + (2 * s + 1) * (X / H);
+  return with_weights(static_cast<double>(B) * cost, weights, pass, dtype);
 }
 
 LayerOutputs PrimalAttention::reference(const LayerInputs& inputs) const {

@@ -120,10 +120,15 @@ primal::Cost RpcAttention::cost(const LayerPlace& place, Index B, primal::Pass p
                       primal::attention_cost(softmax, {1, H, N, N, X / H, X / H}, primal::Form::dual, pass, dtype);
   cost.multiply_adds += product_cost(N, X, projections, pass);
   if (variant == Variant::scaled_s) cost.multiply_adds += product_cost(N, N, X, pass);
-  // Weights are never kept; a pass keeps what it clipped, its keys and its result.
-  const double rows = static_cast<double>(projections * N) + 4 * static_cast<double>(passes * N * X);
-  cost.memory = static_cast<double>(size_of(dtype)) * rows;
-  return static_cast<double>(B) * cost;
+  // Attention weights are never kept. Forward a pass has what it clips, its keys and its result; for the way back every
+  // pass keeps them, with two numbers of a row of weights.
+  const bool backward = pass == primal::Pass::backward;
+  const Index forward_rows = (robust(place.index) ? std::min<Index>(8, 3 * num_iter) : scaled() ? 5 : 3) * X;
+  const Index kept_rows = (scaled() ? 6 : 4) * X + passes * (4 * X + 2 * H);
+  cost.memory = static_cast<double>(size_of(dtype)) * static_cast<double>(N * (backward ? kept_rows : forward_rows));
+  // The matrix S of a head is a weight; its products have two copies of it and its gradient.
+  const Index table = variant == Variant::scaled_s ? 3 * H * N * N : 0;
+  return with_weights(static_cast<double>(B) * cost, (X + 1) * projections + table, pass, dtype);
 }
 
 LayerOutputs RpcAttention::reference(const LayerInputs& inputs) const {

@@ -12,6 +12,8 @@ namespace {
 
 // Far beyond the 16 of the papers: each step takes the memory of the whole layer once more.
 constexpr Index most_steps = 1024;
+// Scores that the module has at once.
+constexpr Index score_block = Index{1} << 17;
 // Surrogates of float neurons stay finite up to here.
 constexpr double highest_threshold = 10;
 
@@ -103,9 +105,17 @@ primal::Cost Spiking::cost(const LayerPlace& place, Index B, primal::Pass pass, 
     if (!plan.linear()) cost.exps = T * static_cast<double>(H) * static_cast<double>(N) * static_cast<double>(N);
   }
   cost.bytes = (backward ? 3 : 2) * element * tokens;
-  // Potentials and spikes of each neuron.
-  cost.memory = element * T * tokens * static_cast<double>(2 * (maps + 2));
-  return static_cast<double>(B) * cost;
+  // Potentials and spikes of each neuron, at every step; for the way back also what norms and neurons keep, and their
+  // gradients. Maps of spikes are there at every step too. Scores of Shiftmax are made a block at a time.
+  const double each = static_cast<double>(maps), mapped = plan.input_spikes() ? T : 0;
+  cost.memory =
+      element * tokens * (backward ? each + T * (5 * each + 2) + (each + 1) * mapped : T * 2 * (each + 1) + mapped);
+  cost = static_cast<double>(B) * cost;
+  if (!plan.linear() && constraint == Constraint::shiftmax && variant == Variant::bsa)
+    cost.memory +=
+        element * (backward ? 2.0 : 1.0) *
+        std::min(static_cast<double>(score_block), static_cast<double>(B * H) * T * static_cast<double>(N * N));
+  return with_weights(cost, (maps + 1) * X * (X + 3), pass, dtype);
 }
 
 LayerOutputs Spiking::reference(const LayerInputs& inputs) const {
