@@ -44,7 +44,7 @@ struct PruneArguments {
 
   std::vector<std::string> runs, by, assignments;
   std::string keep, remove, out, html, data, folder;
-  Index draws = 5, samples = not_given, seed = 0;
+  Index draws = not_given, samples = not_given, seed = not_given;
   bool per_layer = false, force = false, rescale = false, curve = false, test = false;
 };
 

@@ -101,7 +101,7 @@ struct Pruning {
   }
 };
 
-Json json_of(const Pruning& pruning, const PruneArguments& arguments) {
+Json json_of(const Pruning& pruning, const PruneArguments& arguments, const train::ScoreOptions& score) {
   Json layers = Json::array();
   const auto attentions = pruning.subject.trained.model->attentions();
   for (std::size_t layer = 0; layer < attentions.size(); ++layer) {
@@ -116,7 +116,7 @@ Json json_of(const Pruning& pruning, const PruneArguments& arguments) {
   }
   return {{"run", pruning.subject.name},
           {"by", pruning.ranking.by},
-          {"seed", arguments.seed},
+          {"seed", score.seed},
           {"samples", pruning.samples},
           {"rescaled", arguments.rescale},
           {"layers", layers},
@@ -202,6 +202,9 @@ void check(const PruneArguments& arguments) {
     throw InvalidArgument(arguments.keep.empty() ? "nothing says how many heads stay"
                                                  : "--keep and --remove both say how many heads stay",
                           "give --keep 50%, or --remove 4, or --curve to see what they cost");
+  if (arguments.draws != PruneArguments::not_given)
+    throw InvalidArgument("--draws counts the random orders of --curve, and one model is pruned once",
+                          "leave it out, or give --curve");
   if (arguments.out.empty() || arguments.force) return;
   if (arguments.out.ends_with(".safetensors") ? fs::exists(arguments.out) : run::has_run(arguments.out))
     throw InvalidArgument(fmt::format("{} exists already", arguments.out), "give another --out, or --force");
@@ -216,12 +219,11 @@ std::string text_of(const analysis::Table& table, const std::string& alignment) 
 }  // namespace
 
 int run_prune(const PruneArguments& arguments, const Context& context) {
-  const Index samples = samples_of(arguments);
-  if (arguments.seed < 0) throw InvalidArgument(fmt::format("--seed must be 0 or above, found {}", arguments.seed));
   torch::set_num_threads(threads());
   if (arguments.curve) return prune_curve(arguments, context);
   check(arguments);
   const std::string by = arguments.by.empty() ? "redundancy" : arguments.by.front();
+  const Index samples = samples_of(arguments, {by});
   const train::ScoreOptions score = score_options(arguments, {by});
 
   Pruning pruning;
@@ -237,7 +239,7 @@ int run_prune(const PruneArguments& arguments, const Context& context) {
   pruning.before = worth_of(subject.trained, subject);
   pruning.after = worth_of(pruning.smaller, subject);
 
-  const Json document = json_of(pruning, arguments);
+  const Json document = json_of(pruning, arguments, score);
   if (!arguments.out.empty()) write_smaller(arguments, pruning, json_text("saddle.prune/1", document));
   if (!arguments.html.empty()) io::write_atomically(arguments.html, page_of(pruning));
   if (context.json) {

@@ -77,7 +77,8 @@ analysis::Table table_of(const Collected& all, std::size_t judged) {
   return table;
 }
 
-Json json_of(const Collected& all, const PruneArguments& arguments, const std::vector<std::string>& notes) {
+Json json_of(const Collected& all, const PruneArguments& arguments, const train::CurveOptions& options,
+             const std::vector<std::string>& notes) {
   Json scores = Json::array();
   for (const std::string& by : all.by) {
     Json points = Json::array();
@@ -94,8 +95,8 @@ Json json_of(const Collected& all, const PruneArguments& arguments, const std::v
     }
     scores.push_back({{"by", by}, {"points", points}});
   }
-  return {{"runs", arguments.runs},        {"draws", arguments.draws}, {"seed", arguments.seed},
-          {"rescaled", arguments.rescale}, {"scores", scores},         {"notes", notes}};
+  return {{"runs", arguments.runs},      {"draws", options.draws}, {"seed", options.score.seed},
+          {"rescaled", options.rescale}, {"scores", scores},       {"notes", notes}};
 }
 
 std::string page_of(const Collected& all, const PruneArguments& arguments, const std::vector<std::string>& notes) {
@@ -127,24 +128,22 @@ void check(const PruneArguments& arguments) {
   if (!arguments.out.empty() || !arguments.keep.empty() || !arguments.remove.empty() || arguments.per_layer)
     throw InvalidArgument("--curve sweeps over numbers of heads and writes no model",
                           "leave out --out, --keep, --remove and --per-layer");
-  if (arguments.draws < 1 || arguments.draws > 1000)
-    throw InvalidArgument(fmt::format("--draws must be from 1 to 1000, found {}", arguments.draws));
 }
 
 }  // namespace
 
 int prune_curve(const PruneArguments& arguments, const Context& context) {
   check(arguments);
+  train::CurveOptions options;
+  if (!arguments.by.empty()) options.by = arguments.by;
+  options.draws = draws_of(arguments, options.by);
+  options.samples = samples_of(arguments, options.by);
+  options.score = score_options(arguments, options.by);
+  options.rescale = arguments.rescale;
   Collected all;
   std::vector<std::string> notes;
   for (std::size_t run = 0; run < arguments.runs.size(); ++run) {
     const PruneSubject subject = open_subject(arguments.runs[run], arguments);
-    train::CurveOptions options;
-    if (!arguments.by.empty()) options.by = arguments.by;
-    options.draws = arguments.draws;
-    options.samples = samples_of(arguments);
-    options.score = score_options(arguments, options.by);
-    options.rescale = arguments.rescale;
     std::unique_ptr<run::Progress> progress;
     options.progress = [&](Index done, Index total) {
       if (!progress) progress = std::make_unique<run::Progress>(total, "models", 0, !context.quiet);
@@ -170,7 +169,7 @@ int prune_curve(const PruneArguments& arguments, const Context& context) {
   keep_common(all, arguments.runs.size(), notes);
   if (!arguments.html.empty()) io::write_atomically(arguments.html, page_of(all, arguments, notes));
   if (context.json) {
-    print_json("saddle.prune-curve/1", json_of(all, arguments, notes));
+    print_json("saddle.prune-curve/1", json_of(all, arguments, options, notes));
     return Exit::ok;
   }
   std::string text;

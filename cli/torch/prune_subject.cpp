@@ -23,6 +23,15 @@ void require_same_data(const train::Trained& trained, const data::Description& f
         "heads are judged on the data that trained them");
 }
 
+// An option `given` is for the scores `takers`, `what` in words: one of them must be asked for.
+void require_taker(const std::string& given, const std::string& what, const std::vector<std::string>& takers,
+                   const std::vector<std::string>& by) {
+  for (const std::string& score : by) train::check_head_score(score);
+  if (std::find_first_of(by.begin(), by.end(), takers.begin(), takers.end()) == by.end())
+    throw InvalidArgument(fmt::format("{} is of {}, and heads go by {}", given, what, join(by)),
+                          "leave it out, or give --by " + join(takers, " or --by "));
+}
+
 }  // namespace
 
 PruneSubject open_subject(const std::string& run, const PruneArguments& arguments) {
@@ -69,25 +78,38 @@ train::ScoreOptions score_options(const PruneArguments& arguments, const std::ve
   given.assignments = arguments.assignments;
   analysis::Options options(analysis_options(given));
   train::ScoreOptions own;
-  own.seed = static_cast<std::uint64_t>(arguments.seed);
   own.theory.temperature = options.number("temperature", own.theory.temperature);
   own.theory.width = options.integer("width", own.theory.width);
   if (const std::string readout = options.text("readout", ""); !readout.empty())
     own.theory.readout = analysis::attention_paths::readout_from(readout);
   options.check();
-  if (!arguments.assignments.empty() && std::find(by.begin(), by.end(), "theory") == by.end())
-    throw InvalidArgument(
-        fmt::format("--set {} is of the theory, and heads go by {}", arguments.assignments.front(), join(by)),
-        "leave it out, or give --by theory");
+  if (!arguments.assignments.empty())
+    require_taker("--set " + arguments.assignments.front(), "the theory", {"theory"}, by);
+  if (arguments.seed == PruneArguments::not_given) return own;
+  if (arguments.seed < 0) throw InvalidArgument(fmt::format("--seed must be 0 or above, found {}", arguments.seed));
+  require_taker(fmt::format("--seed {}", arguments.seed), "random scores", {"random"}, by);
+  own.seed = static_cast<std::uint64_t>(arguments.seed);
   return own;
 }
 
-Index samples_of(const PruneArguments& arguments) {
+Index samples_of(const PruneArguments& arguments, const std::vector<std::string>& by) {
   if (arguments.samples == PruneArguments::not_given) return 0;
   if (arguments.samples < 1 || arguments.samples > 4096)
     throw InvalidArgument(fmt::format("--samples must be from 1 to 4096, found {}", arguments.samples),
                           "leave it out for up to 128");
+  std::vector<std::string> takers;
+  for (const std::string& score : train::head_score_names())
+    if (train::needs_probe(score)) takers.push_back(score);
+  require_taker(fmt::format("--samples {}", arguments.samples), "scores that see the model at work", takers, by);
   return arguments.samples;
+}
+
+Index draws_of(const PruneArguments& arguments, const std::vector<std::string>& by) {
+  if (arguments.draws == PruneArguments::not_given) return train::CurveOptions().draws;
+  if (arguments.draws < 1 || arguments.draws > 1000)
+    throw InvalidArgument(fmt::format("--draws must be from 1 to 1000, found {}", arguments.draws));
+  require_taker(fmt::format("--draws {}", arguments.draws), "random scores", {"random"}, by);
+  return arguments.draws;
 }
 
 }  // namespace saddle::cli

@@ -21,11 +21,11 @@ struct PruneSubject {
 // NotSupported for a model without heads to take out.
 PruneSubject open_subject(const std::string& run, const PruneArguments& arguments);
 
-// What --seed and --set say. Throws InvalidArgument for --set where no head goes by the theory.
+// What --seed and --set say, what --samples says (0: as many as is usual) and what --draws says, where heads go by
+// these scores. Throw InvalidArgument for scores that do not exist, and for an option that none of them looks at.
 train::ScoreOptions score_options(const PruneArguments& arguments, const std::vector<std::string>& by);
-
-// What --samples says, checked; 0: as many as is usual.
-Index samples_of(const PruneArguments& arguments);
+Index samples_of(const PruneArguments& arguments, const std::vector<std::string>& by);
+Index draws_of(const PruneArguments& arguments, const std::vector<std::string>& by);
 
 // saddle prune --curve
 int prune_curve(const PruneArguments& arguments, const Context& context);

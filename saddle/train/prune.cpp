@@ -117,10 +117,17 @@ const std::vector<std::string>& head_score_names() {
   return names;
 }
 
+void check_head_score(const std::string& by) {
+  const auto& names = head_score_names();
+  if (std::find(names.begin(), names.end(), by) == names.end())
+    throw InvalidArgument(fmt::format("unknown score '{}', expected {}", by, join(names)));
+}
+
 bool needs_probe(const std::string& by) { return by == "theory" || by == "redundancy"; }
 
 Ranking rank_heads(const Trained& trained, const analysis::Probe& train, const std::string& by,
                    const ScoreOptions& options) {
+  check_head_score(by);
   const nn::Model& model = *trained.model;
   require_prunable(model);
   Ranking ranking;
@@ -139,15 +146,13 @@ Ranking rank_heads(const Trained& trained, const analysis::Probe& train, const s
     }
     ranking.order = redundant_first(distances);
     return ranking;
-  } else if (by == "random") {
+  } else {
     Stream stream(options.seed, "prune");
     for (const auto& heads : nn::all_heads(model)) {
       auto& scores = ranking.scores.emplace_back();
       const bool goes = nn::can_lose_heads(model, ranking.scores.size() - 1);
       for (std::size_t head = 0; goes && head < heads.size(); ++head) scores.push_back(stream.uniform());
     }
-  } else {
-    throw InvalidArgument(fmt::format("unknown score '{}', expected {}", by, join(head_score_names())));
   }
   ranking.order = smallest_first(ranking.scores);
   return ranking;

@@ -23,6 +23,8 @@ struct Head {
 //               measured again behind every head that goes, so that of two twins one stays
 //   random      a draw of the seed
 const std::vector<std::string>& head_score_names();
+// Throws InvalidArgument for a name that is none of them.
+void check_head_score(const std::string& by);
 // Whether a score needs to see the model at work.
 bool needs_probe(const std::string& by);
 

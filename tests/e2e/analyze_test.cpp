@@ -237,6 +237,19 @@ TEST_F(AnalyzeModels, WrongPruningIsExplained) {
   says("saddle prune run --curve --by random --set width=8", 2, "of the theory, and heads go by random");
   says("saddle prune run --keep 2 --samples 0", 2, "--samples must be from 1 to 4096, found 0");
   says("saddle prune run --curve --samples 0", 2, "--samples must be from 1 to 4096, found 0");
+  // An option that no score looks at is a mistake, not a wish.
+  says("saddle prune run --keep 2 --by magnitude --samples 8", 2,
+       "--samples 8 is of scores that see the model at work");
+  says("saddle prune run --keep 2 --by magnitude --samples 8", 2, "or give --by theory or --by redundancy");
+  says("saddle prune run --curve --by magnitude --by random --samples 8", 2, "heads go by magnitude, random");
+  says("saddle prune run --keep 2 --seed 0", 2, "--seed 0 is of random scores, and heads go by redundancy");
+  says("saddle prune run --curve --by theory --seed 1", 2, "--seed 1 is of random scores, and heads go by theory");
+  says("saddle prune run --curve --by theory --draws 2", 2, "--draws 2 is of random scores, and heads go by theory");
+  says("saddle prune run --keep 2 --by random --draws 2", 2, "or give --curve");
+  says("saddle prune run --keep 2 --by random --seed -1", 2, "--seed must be 0 or above, found -1");
+  EXPECT_EQ(json("saddle prune run --keep 2 --by random --seed 3 --json")["seed"], 3);
+  EXPECT_EQ(json("saddle prune run --keep 2 --samples 8 --json")["samples"], 8);
+  says("saddle prune run --keep 2 --by luck --samples 8", 2, "unknown score 'luck'");
   says("saddle prune run --keep 2 --by luck", 2, "unknown score 'luck'");
   says("saddle prune run --keep 2 --set temprature=1", 2, "did you mean 'temperature'");
   says("saddle prune nowhere --keep 2", 1, "nowhere");
