@@ -61,7 +61,7 @@ int show_page(const analysis::Analysis& analysis, const Context& context) {
 // A file of the same name without .gz, for as long as this lives.
 class Unpacked {
  public:
-  explicit Unpacked(const fs::path& packed) : packed_(packed.string()) {
+  explicit Unpacked(const fs::path& packed) {
     std::string name = (fs::temp_directory_path() / "saddle-analyze-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) throw IoError("cannot make a temporary folder to unpack " + packed.string());
     folder_ = name;
@@ -76,24 +76,8 @@ class Unpacked {
   Unpacked(const Unpacked&) = delete;
   Unpacked& operator=(const Unpacked&) = delete;
   std::string path() const { return path_.string(); }
-  // The text with the packed file where it names this one.
-  std::string renamed(std::string text) const {
-    for (std::size_t at = text.find(path()); at != std::string::npos; at = text.find(path(), at + packed_.size()))
-      text.replace(at, path().size(), packed_);
-    return text;
-  }
-  // Throws the error again with that text.
-  [[noreturn]] void rename(const Error& error) const {
-    const std::string message = renamed(error.what()), hint = renamed(error.hint());
-    if (dynamic_cast<const InvalidArgument*>(&error) != nullptr) throw InvalidArgument(message, hint);
-    if (const auto* other = dynamic_cast<const NotSupported*>(&error))
-      throw NotSupported(message, other->refusals(), hint);
-    if (dynamic_cast<const DataError*>(&error) != nullptr) throw DataError("", 0, 0, message, hint);
-    throw IoError(message, hint);
-  }
 
  private:
-  std::string packed_;
   fs::path folder_, path_;
 };
 
@@ -135,15 +119,7 @@ bool is_model(const std::string& input) {
 analysis::Result analyze_plain_file(const analysis::Analysis& analysis, const std::string& file,
                                     analysis::Options& options) {
   if (!file.ends_with(".gz")) return analysis::analyze_file(analysis, file, options);
-  const Unpacked unpacked(file);
-  // Results and errors name the file that was given.
-  try {
-    analysis::Result result = analysis::analyze_file(analysis, unpacked.path(), options);
-    result.json = unpacked.renamed(result.json);
-    return result;
-  } catch (const Error& error) {
-    unpacked.rename(error);
-  }
+  return analysis::analyze_file(analysis, Unpacked(file).path(), options, file);
 }
 
 std::map<std::string, std::string> analysis_options(const AnalyzeArguments& arguments) {

@@ -367,12 +367,12 @@ void bind_analyses(py::module_& module) {
       py::arg("name"), py::arg("tensors"), py::arg("metadata"), py::arg("options"));
   module.def(
       "analyze_file",
-      [](const std::string& name, const std::string& path, const Texts& options) {
+      [](const std::string& name, const std::string& path, const Texts& options, const std::string& packed) {
         return run(name, options, [&](const analysis::Analysis& found, analysis::Options& given) {
-          return analysis::analyze_file(found, path, given);
+          return analysis::analyze_file(found, path, given, packed);
         });
       },
-      py::arg("name"), py::arg("path"), py::arg("options"));
+      py::arg("name"), py::arg("path"), py::arg("options"), py::arg("packed") = "");
   module.def(
       "analyze_example",
       [](const std::string& name, const Texts& options) {

@@ -13,7 +13,11 @@ lists and numpy arrays.
 
 from __future__ import annotations
 
+import gzip
 import os
+import shutil
+import tempfile
+import zlib
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -49,8 +53,20 @@ def names() -> list[dict[str, Any]]:
     return _core.analyses()
 
 
+def _run_packed(name: str, packed: str, options: dict[str, str]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="saddle-") as folder:
+        path = os.path.join(folder, os.path.basename(packed)[: -len(".gz")])
+        try:
+            with gzip.open(packed) as source, open(path, "wb") as target:
+                shutil.copyfileobj(source, target)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise ValueError(f"{packed} cannot be unpacked: {error}\nhint: fetch or pack the file again") from None
+        return _core.analyze_file(name, path, options, packed)
+
+
 def run(name: str, source: Union[Path, Mapping[str, Any]], **options: Any) -> dict[str, Any]:
-    """An analysis of a file, or of named arrays as `probe` gives them; options are those of the page of the analysis.
+    """An analysis of a file, also one packed as .gz, or of named arrays as `probe` gives them; options are those of the page
+    of the analysis.
 
     Arrays: weights (or attention) [L,B,H,N,N], heads [L,B,H,N,E], tokens [L+1,B,N,X], keys [L,B,H,N,D], values [L,B,H,N,E],
     where leading dimensions of 1 may be missing, or for layers that differ layers.0.weights [B,H,N,N] and so on; also labels
@@ -61,7 +77,9 @@ def run(name: str, source: Union[Path, Mapping[str, Any]], **options: Any) -> di
     Gives a dict: about, findings, figures, result (all numbers), tables, charts, maps, networks, files.
     """
     if not isinstance(source, Mapping):
-        return _core.analyze_file(name, os.fspath(source), _texts(options))
+        path = os.fspath(source)
+        packed = path.endswith(".gz") and os.path.exists(path)
+        return (_run_packed if packed else _core.analyze_file)(name, path, _texts(options))
     arrays = {key: _array(value) for key, value in source.items() if not isinstance(value, str)}
     texts = {key: value for key, value in source.items() if isinstance(value, str)}
     return _core.analyze_tensors(name, arrays, texts, _texts(options))

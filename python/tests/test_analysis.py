@@ -1,4 +1,5 @@
 import doctest
+import gzip
 import json
 import pathlib
 
@@ -189,6 +190,25 @@ def test_run_on_a_table(tmp_path):
     assert found["about"].count(". ") >= 1
     with pytest.raises(ValueError, match="unknown option 'alpah'"):
         analysis.run("causal_discovery", table, alpah=0.1)
+
+
+def test_run_on_a_packed_table(tmp_path):
+    table, packed = tmp_path / "table.csv", tmp_path / "table.csv.gz"
+    np.savetxt(table, collider(), delimiter=",", header="a,b,c,d", comments="")
+    packed.write_bytes(gzip.compress(table.read_bytes()))
+    plain = analysis.run("causal_discovery", table)
+    found = analysis.run("causal_discovery", str(packed))
+    assert found["networks"] == plain["networks"]
+    assert found["result"]["input"]["file"] == str(packed)
+    packed.write_bytes(gzip.compress(b"a,b\n1,2\n3,\n"))
+    with pytest.raises(ValueError, match="table.csv.gz:3: column 'b' has no value here") as wrong:
+        analysis.run("causal_discovery", packed)
+    assert "saddle-" not in str(wrong.value)
+    packed.write_bytes(gzip.compress(table.read_bytes())[:100])
+    with pytest.raises(ValueError, match="table.csv.gz cannot be unpacked"):
+        analysis.run("causal_discovery", packed)
+    with pytest.raises(OSError, match="there is no nowhere.csv.gz"):
+        analysis.run("causal_discovery", "nowhere.csv.gz")
 
 
 def model_and_batch():

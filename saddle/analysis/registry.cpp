@@ -9,6 +9,37 @@
 
 namespace saddle::analysis {
 
+namespace {
+
+std::string renamed(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+[[noreturn]] void throw_renamed(const Error& error, const std::string& from, const std::string& to) {
+  const std::string message = renamed(error.what(), from, to), hint = renamed(error.hint(), from, to);
+  if (dynamic_cast<const InvalidArgument*>(&error) != nullptr) throw InvalidArgument(message, hint);
+  if (const auto* other = dynamic_cast<const NotSupported*>(&error))
+    throw NotSupported(message, other->refusals(), hint);
+  if (dynamic_cast<const DataError*>(&error) != nullptr) throw DataError("", 0, 0, message, hint);
+  throw IoError(message, hint);
+}
+
+Result analyze_plain(const Analysis& analysis, const std::string& file, Options& options) {
+  if (!std::filesystem::exists(file)) throw IoError("there is no " + file, "is the name right?");
+  if (analysis.on_file) return analysis.on_file(file, options);
+  if (!analysis.takes_files())
+    throw NotSupported("'" + analysis.name + "' takes no files", {}, "give the folder of a run");
+  if (!file.ends_with(".safetensors"))
+    throw InvalidArgument(
+        "'" + analysis.name + "' looks into trained models and into tensors, and " + file + " is neither",
+        "give the folder of a run, or a .safetensors file");
+  return analyze_tensors(analysis, io::read_safetensors(file), file, options);
+}
+
+}  // namespace
+
 const std::vector<const Analysis*>& all() {
   static const std::vector<const Analysis*> list = [] {
     std::vector<const Analysis*> sorted = generated_list();
@@ -37,16 +68,16 @@ std::vector<mechanisms::GoldenCheck> golden_checks() {
   return checks;
 }
 
-Result analyze_file(const Analysis& analysis, const std::string& file, Options& options) {
-  if (!std::filesystem::exists(file)) throw IoError("there is no " + file, "is the name right?");
-  if (analysis.on_file) return analysis.on_file(file, options);
-  if (!analysis.takes_files())
-    throw NotSupported("'" + analysis.name + "' takes no files", {}, "give the folder of a run");
-  if (!file.ends_with(".safetensors"))
-    throw InvalidArgument(
-        "'" + analysis.name + "' looks into trained models and into tensors, and " + file + " is neither",
-        "give the folder of a run, or a .safetensors file");
-  return analyze_tensors(analysis, io::read_safetensors(file), file, options);
+Result analyze_file(const Analysis& analysis, const std::string& file, Options& options, const std::string& packed) {
+  if (packed.empty()) return analyze_plain(analysis, file, options);
+  try {
+    Result result = analyze_plain(analysis, file, options);
+    result.json = renamed(result.json, file, packed);
+    for (std::string& finding : result.findings) finding = renamed(finding, file, packed);
+    return result;
+  } catch (const Error& error) {
+    throw_renamed(error, file, packed);
+  }
 }
 
 Result analyze_tensors(const Analysis& analysis, const TensorFile& file, const std::string& name, Options& options) {

@@ -42,8 +42,9 @@ SADDLE_API const Analysis& find(std::string_view name);
 // The golden checks of the mechanisms, of the regression and of the analyses.
 SADDLE_API std::vector<mechanisms::GoldenCheck> golden_checks();
 // A file that is no model, by on_file or, if it has tensors, by analyze_tensors. Throws InvalidArgument if the analysis
-// takes none such.
-SADDLE_API Result analyze_file(const Analysis& analysis, const std::string& file, Options& options);
+// takes none such. A file that was unpacked is called by its packed name, `packed`, in results and errors.
+SADDLE_API Result analyze_file(const Analysis& analysis, const std::string& file, Options& options,
+                               const std::string& packed = "");
 SADDLE_API Result analyze_tensors(const Analysis& analysis, const TensorFile& file, const std::string& name,
                                   Options& options);
 // Its README.md.

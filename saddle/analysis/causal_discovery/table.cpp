@@ -164,7 +164,7 @@ Table read_table(const std::string& file) {
   if (!bytes) throw IoError("cannot read " + file, "give the path of a CSV file that exists");
   if (bytes->starts_with("\x1f\x8b"))
     throw DataError(file, 0, 0, "the file is packed with gzip",
-                    "unpack it first; the command line does that by itself");
+                    "unpack it, or give it a name in .gz: the command line and Python unpack such files");
   return parse_table(*bytes, file);
 }
 
