@@ -199,7 +199,7 @@ def test_run_on_a_packed_table(tmp_path):
     plain = analysis.run("causal_discovery", table)
     found = analysis.run("causal_discovery", str(packed))
     assert found["networks"] == plain["networks"]
-    assert found["result"]["input"]["file"] == str(packed)
+    assert found["result"]["file"] == str(packed)
     packed.write_bytes(gzip.compress(b"a,b\n1,2\n3,\n"))
     with pytest.raises(ValueError, match="table.csv.gz:3: column 'b' has no value here") as wrong:
         analysis.run("causal_discovery", packed)

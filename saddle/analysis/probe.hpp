@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct ProbedLayer {
   // What else the layer has to show, by name. Declared attentions: keys [B,H,N,D] and values [B,H,N,E] as they are
   // projected. primal_attention: escore, rscore, phi_q, phi_k and sample of its reference, and lambda [1,1,H,s].
   std::map<std::string, Array<double, 4>> parts = {};
+  // Of the dot products of softmax, where it is another than the written form says: models have their own rules.
+  std::optional<double> scale = {};
 };
 
 // How tokens leave an input: padding in their places, or what follows moves up.

@@ -33,9 +33,13 @@ AttentionLayerPtr make_layer(const mechanisms::Layer& layer, const mechanisms::L
   throw NotSupported(fmt::format("[{}] the mechanism has no module that trains", layer.text()), {});
 }
 
-void tap(const Tensor& heads, const Tensor& weights, const Tensor& key_mask) {
-  if (Taps* const taps = Taps::current())
-    taps->layers.push_back({heads.detach(), weights.defined() ? weights.detach() : weights, key_mask, heads.size(1)});
+void tap(const Tensor& heads, const Tensor& weights, const Tensor& key_mask,
+         const std::map<std::string, Tensor>& parts) {
+  Taps* const taps = Taps::current();
+  if (taps == nullptr) return;
+  taps->layers.push_back({heads.detach(), weights.defined() ? weights.detach() : weights, key_mask, heads.size(1)});
+  if (!taps->wants_parts()) return;
+  for (const auto& [name, part] : parts) taps->layers.back().parts.emplace(name, part.detach());
 }
 
 bool tap_wants_weights() { return Taps::current() != nullptr && Taps::current()->wants_weights(); }

@@ -35,8 +35,9 @@ using AttentionLayerPtr = std::shared_ptr<AttentionLayer>;
 SADDLE_TORCH_API AttentionLayerPtr make_layer(const mechanisms::Layer& layer, const mechanisms::LayerPlace& place);
 
 // Leaves a record of the heads' outputs [B,H,N,E] (and weights [B,H,N,K], if there are any) with the taps of this
-// thread.
-SADDLE_TORCH_API void tap(const Tensor& heads, const Tensor& weights = {}, const Tensor& key_mask = {});
+// thread; the parts, if they are wanted, see analysis::ProbedLayer.
+SADDLE_TORCH_API void tap(const Tensor& heads, const Tensor& weights = {}, const Tensor& key_mask = {},
+                          const std::map<std::string, Tensor>& parts = {});
 // Whether a tap wants the weights.
 SADDLE_TORCH_API bool tap_wants_weights();
 

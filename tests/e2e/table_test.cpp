@@ -93,6 +93,10 @@ TEST_F(Tables, AreLookedIntoBetweenRowsAndBetweenAttributes) {
   EXPECT_EQ(rows["result"]["layers"][0]["tokens"], 12);
   const auto columns = json("saddle analyze spectrum run/checkpoints/best.safetensors --set between=attributes --json");
   EXPECT_EQ(columns["result"]["layers"][0]["tokens"], 5);
+  // Heads between rows are 20 wide and want more rows than that; between five attributes they are 4 wide.
+  const auto values = json("saddle analyze kpca_value run --samples 40 --json");
+  EXPECT_EQ(values["result"]["inputs"].size(), 2U);
+  EXPECT_THAT(sh("saddle analyze kpca_value run --samples 6").out, HasSubstr("Attention between rows is left out"));
   const Result graph = sh("saddle analyze causal_discovery run --sample 3 --set between=attributes");
   EXPECT_EQ(graph.code, 0) << graph.err;
   EXPECT_THAT(graph.out, HasSubstr("colour"));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "saddle/base/error.hpp"
 
@@ -40,6 +41,28 @@ formula::Normalisation normalisation_of(const std::string& name) {
   if (name == "unit") return formula::Normalisation::unit;
   throw InvalidArgument(fmt::format("option 'normalisation' takes kpca or unit, found '{}'", name),
                         "kpca: axes of length 1 in the feature space; unit: eigenvectors of length 1");
+}
+
+// The value of a written form; nothing for one that says something else, as a file may.
+std::optional<primal::Attention> parsed(const std::string& attention) {
+  try {
+    return mechanisms::parse(attention);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// The keys with which exp(x.y/sqrt(D)), the kernel of the formula, is that of the layer: another scale makes them
+// longer or shorter.
+Array<double, 4> formula_keys(const ProbedLayer& layer) {
+  Array<double, 4> keys = layer.parts.at("keys");
+  std::optional<double> scale = layer.scale;
+  if (const auto value = parsed(layer.attention); value && !scale)
+    scale = std::get<primal::ExpDot>(value->kernel).scale;
+  if (!scale) return keys;
+  const double factor = std::sqrt(*scale * std::sqrt(static_cast<double>(keys.shape()[3])));
+  for (double& number : keys) number *= factor;
+  return keys;
 }
 
 // A layer that the formula speaks of, with what was measured of its heads.
@@ -170,7 +193,8 @@ Result on_model(const ProbedModel& model, Options& options) {
       skip("it does not show its keys and values");
       continue;
     }
-    MeasuredLayer measured{layer, own.attention, measure(keys->second, values->second, probe.lengths, most, wanted)};
+    MeasuredLayer measured{layer, own.attention,
+                           measure(formula_keys(own), values->second, probe.lengths, most, wanted)};
     const Index B = keys->second.shape()[0], E = values->second.shape()[3];
     Index fewest = B;
     for (const Compared& head : measured.heads) fewest = std::min(fewest, head.learned.samples);
@@ -212,19 +236,17 @@ Result on_model(const ProbedModel& model, Options& options) {
 }  // namespace
 
 std::string obstacle(const std::string& attention) {
-  primal::Attention value;
   try {
     if (mechanisms::find_layer(attention)) return "it is no softmax attention over keys";
-    value = mechanisms::parse(attention);
   } catch (const Error&) {
-    return "";  // a file may say anything; keys and values that it gives are taken as those of softmax
   }
-  const auto* const kernel = std::get_if<primal::ExpDot>(&value.kernel);
-  const auto* const sum = std::get_if<primal::RowSum>(&value.normaliser);
-  if (kernel == nullptr || sum == nullptr || sum->den_eps.value_or(0) != 0) return "it is no softmax";
-  if (kernel->scale) return "the formula has the scale 1/sqrt(D)";
-  if (!value.transforms.empty() || value.pooling) return "its keys are transformed or pooled before the softmax";
-  if (!std::all_of(value.keys.begin(), value.keys.end(),
+  const std::optional<primal::Attention> value = parsed(attention);
+  if (!value) return "";  // keys and values that come with any other text are taken as those of softmax
+  const auto* const sum = std::get_if<primal::RowSum>(&value->normaliser);
+  if (!std::holds_alternative<primal::ExpDot>(value->kernel) || sum == nullptr || sum->den_eps.value_or(0) != 0)
+    return "it is no softmax";
+  if (!value->transforms.empty() || value->pooling) return "its keys are transformed or pooled before the softmax";
+  if (!std::all_of(value->keys.begin(), value->keys.end(),
                    [](const primal::KeySet& keys) { return std::holds_alternative<primal::Padding>(keys); }))
     return "its queries do not see all keys";
   return "";

@@ -137,8 +137,7 @@ TEST(KpcaValueAnalysis, OtherAttentionsAreLeftOutWithTheReason) {
   EXPECT_EQ(obstacle("softmax"), "");
   EXPECT_EQ(obstacle("softmax+residual"), "");
   EXPECT_EQ(obstacle("whatever a file says"), "");
-  for (const char* other :
-       {"cat", "linear(elu1)", "softmax(scale=1)", "softmax+bn", "softmax+sh", "softmax+causal", "softmax+window(2)"})
+  for (const char* other : {"cat", "linear(elu1)", "softmax+bn", "softmax+sh", "softmax+causal", "softmax+window(2)"})
     EXPECT_NE(obstacle(other), "") << other;
   ProbedModel own = model();
   own.probes[0].layers.push_back(model("softmax+causal").probes[0].layers[0]);
@@ -171,6 +170,22 @@ TEST(KpcaValueAnalysis, SamplesWithTooFewOrTooManyTokensAreLeftOut) {
   ProbedModel equal = model();
   for (double& number : equal.probes[0].layers[0].parts.at("keys")) number = 1;
   EXPECT_THROW(result_of(equal), NotSupported);
+}
+
+// The kernel counts: half the keys in four times the scale are the same keys.
+TEST(KpcaValueAnalysis, TheScaleIsThatOfTheLayer) {
+  const auto figures = result_of(model()).figures;
+  ProbedModel shorter = model("softmax(scale=2)");  // 1/sqrt(width) is 1/2
+  for (double& number : shorter.probes[0].layers[0].parts.at("keys")) number /= 2;
+  EXPECT_NE(result_of(model("softmax(scale=2)")).figures, figures);
+  const auto near = [&](const Result& result) {
+    for (std::size_t i = 0; i < figures.size(); ++i) EXPECT_NEAR(result.figures[i].second, figures[i].second, 1e-9);
+  };
+  near(result_of(shorter));
+  // What the model says of itself comes first.
+  shorter.probes[0].layers[0].attention = "softmax";
+  shorter.probes[0].layers[0].scale = 2;
+  near(result_of(shorter));
 }
 
 // Values that are 0 have no gamma; nothing that is no number may reach a page.

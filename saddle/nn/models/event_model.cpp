@@ -102,7 +102,7 @@ Tensor EventBlockImpl::attended(const Tensor& normed, const Tensor& x, const Ten
   Wanted wanted;
   wanted.weights = tap_wants_weights();
   const AttentionOutputs outputs = attention(value_, inputs, wanted);
-  tap(outputs.y, outputs.weights, mask);
+  tap(outputs.y, outputs.weights, mask, {{"keys", inputs.k}, {"values", inputs.v}});
   return outputs.y.transpose(1, 2).flatten(2);
 }
 

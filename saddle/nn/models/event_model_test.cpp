@@ -123,13 +123,18 @@ TEST(EventModel, ShowsItsTokensBetweenBlocks) {
   model->eval();
   const torch::NoGradGuard guard;
   const Events e;
-  Taps taps(true, true);
+  Taps taps(true, true, true);
   const Tensor sequence = model->sequence(e.item, e.times);
   ASSERT_EQ(taps.tokens.size(), 3u);
   EXPECT_EQ(taps.tokens[0].sizes(), (std::vector<int64_t>{2, 7, 12}));
   EXPECT_TRUE(model->event_blocks[0](taps.tokens[0], e.item.ne(0)).equal(taps.tokens[1]));
   EXPECT_TRUE(model->final_ln(taps.tokens[2], torch::kFloat32).equal(sequence));
   EXPECT_EQ(taps.tokens[2][1].slice(0, 3).abs().sum().item<double>(), 0);
+  // Keys and values are those of the tokens; weights times values are the outputs of heads.
+  const Tapped& last = taps.layers.at(1);
+  const Tensor keys = model->event_blocks[1]->k(taps.tokens[1]).unflatten(2, {last.head_count, -1}).transpose(1, 2);
+  EXPECT_LT(difference(last.parts.at("keys"), keys), 1e-5);
+  EXPECT_LT(difference(torch::matmul(last.weights, last.parts.at("values")), last.heads), 1e-5);
   EXPECT_TRUE(reads_last_token(*model));
   EXPECT_FALSE(reads_first_token(*model));
 }

@@ -101,7 +101,7 @@ Tensor NptLayerImpl::attended(const Tensor& x, const Tensor& queries) {
   Wanted wanted;
   wanted.weights = tap_wants_weights();
   const AttentionOutputs outputs = attention(value_, inputs, wanted);
-  tap(outputs.y, outputs.weights);
+  tap(outputs.y, outputs.weights, {}, {{"keys", inputs.k}, {"values", inputs.v}});
   const Tensor y = outputs.y.transpose(1, 2).flatten(2);
   return fc_mix_heads.is_empty() ? y : nn::linear(y, fc_mix_heads->weight, fc_mix_heads->bias);
 }

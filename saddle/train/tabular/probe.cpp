@@ -45,6 +45,7 @@ analysis::Probe seen(const TrainedTable& trained, const nn::Taps& taps, bool row
     const nn::Tapped& tapped = taps.layers.at(layer);
     analysis::ProbedLayer& own = probe.layers.emplace_back();
     own.attention = attentions.at(layer).attention;
+    if (const auto* kernel = std::get_if<primal::ExpDot>(&attentions.at(layer).value.kernel)) own.scale = kernel->scale;
     own.heads = array_of<4>(cut(tapped.heads));
     if (tapped.weights.defined()) own.weights = array_of<4>(cut(tapped.weights));
     // Some parts are the same for all samples.

@@ -93,6 +93,28 @@ TEST(TableProbe, ShowsWhatPredicts) {
     }
 }
 
+// Keys and values of both kinds of layers, with the scale that npt has: one over the root of the whole width.
+TEST(TableProbe, ShowsKeysAndValues) {
+  const TableProbes probes = probe(made(), table_of(asked, 2), 100);
+  const Index n = learned + asked;
+  for (const bool rows : {true, false}) {
+    const analysis::ProbedLayer& layer = (rows ? probes.rows : probes.attributes[1]).layers.at(1);
+    const auto &keys = layer.parts.at("keys"), &values = layer.parts.at("values");
+    const Index B = rows ? 1 : asked, N = rows ? n : 3, D = rows ? 12 : 4;
+    ASSERT_EQ(keys.shape(), (std::array<Index, 4>{B, 2, N, D}));
+    EXPECT_NEAR(layer.scale.value(), 1 / std::sqrt(static_cast<double>(2 * D)), 1e-12);
+    for (Index e = 0; e < D; ++e) {
+      double sum = 0;
+      for (Index j = 0; j < N; ++j) sum += layer.weights(B - 1, 1, 2, j) * values(B - 1, 1, j, e);
+      EXPECT_NEAR(sum, layer.heads(B - 1, 1, 2, e), 1e-5);
+    }
+  }
+  analysis::ProbedModel model;
+  model.probes = {probes.rows};
+  analysis::Options options;
+  EXPECT_EQ(analysis::find("kpca_value").on_model(model, options).tables.at(0).rows.size(), 4U);
+}
+
 TEST(TableProbe, ShowsNoMoreThanItIsAskedForAndNoMoreThanABatch) {
   const data::WholeTable table = table_of(asked, 2);
   const TableProbes few = probe(made(), table, 4);
