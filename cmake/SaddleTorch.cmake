@@ -51,27 +51,18 @@ include(${CMAKE_CURRENT_LIST_DIR}/SaddleOnnx.cmake)
 
 # Public headers of this layer, in whatever folder: those that export something without showing an internal header of
 # the core, and those of this layer that they include. saddle/torch.hpp includes them all.
-file(GLOB_RECURSE pending CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/saddle/nn/*.hpp)
-list(FILTER pending EXCLUDE REGEX "_internal\\.hpp$")
-foreach(header IN LISTS pending)
+file(GLOB_RECURSE saddle_torch_public_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+  ${PROJECT_SOURCE_DIR}/saddle/nn/*.hpp)
+list(FILTER saddle_torch_public_headers EXCLUDE REGEX "_internal\\.hpp$")
+foreach(header IN LISTS saddle_torch_public_headers)
   file(STRINGS ${PROJECT_SOURCE_DIR}/${header} exports REGEX "SADDLE_TORCH_API")
   file(STRINGS ${PROJECT_SOURCE_DIR}/${header} internals
     REGEX "^#include \"saddle/(base|primal|kernels|mechanisms|io)/.+/")
   if(internals OR NOT exports)
-    list(REMOVE_ITEM pending ${header})
+    list(REMOVE_ITEM saddle_torch_public_headers ${header})
   endif()
 endforeach()
-set(saddle_torch_public_headers "")
-while(pending)
-  list(POP_FRONT pending header)
-  list(APPEND saddle_torch_public_headers ${header})
-  file(STRINGS ${PROJECT_SOURCE_DIR}/${header} included REGEX "^#include \"saddle/nn/")
-  list(TRANSFORM included REPLACE "^#include \"(.*)\".*" "\\1")
-  list(APPEND pending ${included})
-  list(REMOVE_DUPLICATES pending)
-  list(REMOVE_ITEM pending ${saddle_torch_public_headers})
-endwhile()
-list(SORT saddle_torch_public_headers)
+saddle_add_included(saddle_torch_public_headers saddle/nn/)
 list(JOIN saddle_torch_public_headers "\"\n#include \"" torch_includes)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/include/saddle/torch.hpp @ONLY CONTENT
 "// Everything public of saddle::torch in one include; the headers below also stand alone.

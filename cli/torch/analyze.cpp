@@ -79,13 +79,15 @@ analysis::Result analyze_model(const analysis::Analysis& analysis, const Analyze
 }
 
 void require_tables(const analysis::Analysis& analysis, const std::string& input) {
-  for (const char* name : {"attention_paths", "depth_width", "energy"})
-    if (analysis.name == name)
-      throw NotSupported(
-          fmt::format("'{}' is about models of single samples, and {} is a model of a table: its layers take turns "
-                      "between rows and attributes",
-                      name, input),
-          {}, "head_redundancy, spectrum, rank_collapse and causal_discovery look at each kind of layer for itself");
+  if (analysis.takes_tables) return;
+  std::vector<std::string> others;
+  for (const analysis::Analysis* other : analysis::all())
+    if (other->on_model && other->takes_tables) others.push_back(other->name);
+  throw NotSupported(
+      fmt::format("'{}' is about models of single samples, and {} is a model of a table: its layers take turns "
+                  "between rows and attributes",
+                  analysis.name, input),
+      {}, fmt::format("of such models each kind of layer is looked at by {}", join(others)));
 }
 
 // Attention between rows and attention between attributes are two results, each under its name; where an analysis

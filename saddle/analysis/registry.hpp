@@ -30,6 +30,8 @@ struct Analysis {
 
   // It looks at more of a model than tensors tell.
   bool needs_model = false;
+  // Models of tables make sense to it: it looks at attention between rows and between attributes, each for itself.
+  bool takes_tables = true;
 
   bool takes_tensors() const { return on_tensors || (on_model && !needs_model); }
   bool takes_files() const { return on_file || takes_tensors(); }

@@ -106,7 +106,9 @@ TEST_F(Tables, AreLookedIntoBetweenRowsAndBetweenAttributes) {
     EXPECT_THAT(wrong.err, HasSubstr(text)) << line;
   };
   says("saddle analyze attention_paths run", 4, "about models of single samples");
-  says("saddle analyze imf run", 2, "language and of vision");
+  says("saddle analyze attention_paths run", 4,
+       "by causal_discovery, head_redundancy, kpca_value, rank_collapse, spectrum");
+  says("saddle analyze imf run", 4, "about models of single samples");
   says("saddle analyze spectrum run --set between=cells", 2, "takes rows or attributes");
   says("saddle analyze spectrum run --sample 999", 2, "row 999");
   says("saddle prune run --keep 1", 2, "holds a model of a table");

@@ -121,6 +121,7 @@ const Analysis& analysis() {
     own.on_model = on_model;
     own.on_tensors = on_tensors;
     own.example = example;
+    own.takes_tables = false;
     return own;
   }();
   return value;

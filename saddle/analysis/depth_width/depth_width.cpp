@@ -208,6 +208,7 @@ const Analysis& analysis() {
     own.golden = {{"depth-width", check}};
     own.on_file = on_file;
     own.on_model = on_model;
+    own.takes_tables = false;
     return own;
   }();
   return value;

@@ -156,6 +156,7 @@ const Analysis& analysis() {
 })";
     own.on_model = on_model;
     own.needs_model = true;
+    own.takes_tables = false;
     return own;
   }();
   return value;

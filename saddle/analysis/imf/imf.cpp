@@ -233,6 +233,7 @@ const Analysis& analysis() {
     own.golden = {{"imf", check}};
     own.on_model = on_model;
     own.on_tensors = on_tensors;
+    own.takes_tables = false;
     return own;
   }();
   return value;

@@ -1,0 +1,17 @@
+# saddle_add_included(<list> <folder>) adds to a list of headers those below the folder that they include, and what these
+# include of it, and sorts the list. Names are relative to the project, as includes write them.
+function(saddle_add_included list folder)
+  set(pending ${${list}})
+  set(all "")
+  while(pending)
+    list(POP_FRONT pending header)
+    list(APPEND all ${header})
+    file(STRINGS ${PROJECT_SOURCE_DIR}/${header} included REGEX "^#include \"${folder}")
+    list(TRANSFORM included REPLACE "^#include \"(.*)\".*" "\\1")
+    list(APPEND pending ${included})
+    list(REMOVE_DUPLICATES pending)
+    list(REMOVE_ITEM pending ${all})
+  endwhile()
+  list(SORT all)
+  set(${list} ${all} PARENT_SCOPE)
+endfunction()
