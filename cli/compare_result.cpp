@@ -121,8 +121,9 @@ void note_differences(const std::vector<const Entry*>& entries, const std::strin
   std::set<std::string> options;
   for (const Entry* entry : entries)
     for (const auto& [name, value] : entry->options.items()) options.insert(name);
-  // The first two are what is compared, the last follows from the samples that the seed trains on.
-  for (const char* name : {"attention", "last_attention", "max_len"}) options.erase(name);
+  // The first three are what is compared and stand in the labels, the last follows from the samples that the seed
+  // trains on.
+  for (const char* name : {"attention", "last_attention", "time", "max_len"}) options.erase(name);
   for (const std::string& name : options)
     differ(fmt::format("{} of the model", name), [&](const Entry& entry) { return text_of(entry.options, name); });
   differ("precision", [](const Entry& entry) { return entry.run->precision; });

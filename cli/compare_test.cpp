@@ -390,6 +390,20 @@ TEST_F(CompareCommand, DifferencesBetweenRunsAreNoted) {
                                          HasSubstr("differ in width of the model: 16, 99")));
 }
 
+// Encodings of times are compared as attentions are: labels tell them apart, and no note has to.
+TEST_F(CompareCommand, EncodingsOfTimesAreNoDifferenceToNote) {
+  ASSERT_EQ(compare(two + "--seeds 0").code, 0);
+  for (const auto& [attention, time] : {std::pair{"softmax", "positions"}, std::pair{"softmax+bn", "time_mercer"}}) {
+    const fs::path file = folder / "runs/waves" / attention / "0/result.json";
+    json result = json::parse(read(file));
+    result["options"]["time"] = time;
+    write(file, result.dump());
+  }
+  const json found = document("runs");
+  EXPECT_EQ(found["results"][0]["attentions"][1]["attention"], "softmax+bn, time_mercer");
+  EXPECT_THAT(found["notes"].dump(), Not(HasSubstr("time of the model")));
+}
+
 TEST_F(CompareCommand, RunsOnOtherSplitsAreNoOtherSeeds) {
   ASSERT_EQ(compare(two + "--seeds 0,1").code, 0);
   for (const std::string seed : {"0", "1"})
