@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "saddle/base/error.hpp"
+#include "saddle/data/class_names.hpp"
 #include "saddle/data/number.hpp"
 
 namespace saddle::data {
@@ -31,6 +32,8 @@ void ColumnValues::add(const CsvField& field) {
   }
   if (texts_.size() <= most_categories && texts_.find(text) == texts_.end()) texts_.emplace(text);
 }
+
+std::vector<std::string> ColumnValues::categories() const { return class_names({texts_.begin(), texts_.end()}); }
 
 double ColumnValues::offset() const {
   return numbers_ && high_ > low_ && std::abs(low_) > 4096 * (high_ - low_) ? low_ : 0;

@@ -18,8 +18,8 @@ class ColumnValues {
   bool numbers() const { return numbers_; }
   Index count() const { return count_; }  // of values that are not missing
   bool whole() const { return whole_; }   // all of them whole numbers
-  // The different values, as long as they are few enough to be categories.
-  const std::set<std::string, std::less<>>& texts() const { return texts_; }
+  // The different values, as long as they are few enough to be categories: see class_names.hpp.
+  std::vector<std::string> categories() const;
   bool too_many() const { return texts_.size() > most_categories; }
   // A float has 24 bits: what all numbers share is taken off before it eats them.
   double offset() const;

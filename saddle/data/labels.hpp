@@ -1,4 +1,4 @@
-// Class labels, which are text: numbered by their sorted order.
+// Class labels, which are text: numbered by their sorted order. Equal numbers are one label, see class_names.hpp.
 #pragma once
 
 #include <map>

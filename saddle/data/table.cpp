@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "saddle/data/class_names.hpp"
 #include "saddle/data/column_values.hpp"
 #include "saddle/data/number.hpp"
 #include "saddle/data/table_rows.hpp"
@@ -43,11 +44,11 @@ struct Encoding {
       } else if (step.categories.empty()) {
         into[0] = static_cast<float>(number - step.offset);
       } else {
-        const auto at = std::lower_bound(step.categories.begin(), step.categories.end(), text);
-        if (at == step.categories.end() || *at != text)
+        const Index category = class_number(step.categories, text);
+        if (category < 0)
           ++unknown;
         else
-          into[step.channel + static_cast<std::size_t>(at - step.categories.begin())] = 1;
+          into[step.channel + static_cast<std::size_t>(category)] = 1;
       }
     }
   }
@@ -129,7 +130,7 @@ class TableReader {
       const ColumnValues& values = columns[i];
       values.check(name(i), rows_.file());
       table_.push_back({name(i), {}, values.offset()});
-      if (!values.numbers()) table_.back().categories.assign(values.texts().begin(), values.texts().end());
+      if (!values.numbers()) table_.back().categories = values.categories();
     }
     encoding_.flagged = missing_ > 0;
   }

@@ -96,6 +96,15 @@ TEST(Table, ColumnsAreScaledEachOnItsOwnByTheTrainingRows) {
   EXPECT_THAT(sample.values, ElementsAre(0, 1, 0, 0, /**/ 2, 0, 0, 0, /**/ 0, 0, 1, 0));
 }
 
+TEST(Table, EqualNumbersAreOneClass) {
+  const DatasetPtr train = read("x,y\n1,2\n2,1.0\n3,1\n");
+  EXPECT_THAT(train->description().classes, ElementsAre("1", "2"));
+  EXPECT_EQ(train->label(1), train->label(2));
+  TableOptions options;
+  options.like = &train->description();
+  EXPECT_EQ(read("x,y\n1,2.0\n", options)->label(0), 1);
+}
+
 TEST(Table, OtherSplitsAreReadLikeTheTrainingRows) {
   const DatasetPtr train = read("size,colour,kind\n1,red,a\n?,blue,b\n3,red,a\n");
   TableOptions options;

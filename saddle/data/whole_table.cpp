@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "saddle/base/error.hpp"
+#include "saddle/data/class_names.hpp"
 #include "saddle/data/column_values.hpp"
 #include "saddle/data/number.hpp"
 #include "saddle/data/table_rows.hpp"
@@ -97,13 +98,13 @@ class Reader {
         throw DataError(rows_.file(), 0, 0, fmt::format("the target '{}' has values that are no numbers", name),
                         "its values are classes");
       classes = classes || target == Target::classes ||
-                (target == Target::by_values && values.whole() && values.texts().size() <= most_numbered_classes);
+                (target == Target::by_values && values.whole() && values.categories().size() <= most_numbered_classes);
     }
     if (classes && values.too_many())
       throw DataError(rows_.file(), 0, 0, fmt::format("column '{}' has too many different values for classes", name),
                       "let its numbers be numbers, or leave the column out");
     table_.columns.push_back({name, {}});
-    if (classes) table_.columns.back().categories.assign(values.texts().begin(), values.texts().end());
+    if (classes) table_.columns.back().categories = values.categories();
   }
 
   double value_of(const CsvField& found, const Column& column) {
@@ -118,8 +119,7 @@ class Reader {
                       fmt::format("column '{}': expected a number as in the training rows, found '{}'", column.name,
                                   found.text.substr(0, 40)));
     }
-    const auto at = std::lower_bound(column.categories.begin(), column.categories.end(), text);
-    if (at != column.categories.end() && *at == text) return static_cast<double>(at - column.categories.begin());
+    if (const Index number = class_number(column.categories, text); number >= 0) return static_cast<double>(number);
     const bool is_target = &column == &table_.columns.back();
     Unknown& unknown = is_target ? unknown_targets_ : unknown_features_;
     if (++unknown.count == 1) unknown.first = fmt::format("'{}' in column '{}'", text.substr(0, 40), column.name);

@@ -56,6 +56,25 @@ TEST(WholeTable, TargetsAreClassesOrNumbers) {
   EXPECT_THAT(named.columns, ElementsAre(Column{"x", {"1", "2"}}, Column{"y", {"0.5", "1"}}));
 }
 
+// 1 and 1.0 are one class, in whichever file.
+TEST(WholeTable, EqualNumbersAreOneClass) {
+  WholeTableOptions options;
+  options.categories = {"c"};
+  const WholeTable train = read("c,y\n7,1\n8,2.0\n7.0,1.0\n8,+1\n", options);
+  EXPECT_THAT(train.columns, ElementsAre(Column{"c", {"7", "8"}}, Column{"y", {"1", "2.0"}}));
+  EXPECT_EQ(train.at(2, 0), 0);
+  EXPECT_EQ(train.at(2, 1), 0);
+  EXPECT_EQ(train.at(3, 1), 0);
+  const WholeTable rows = read_whole_table_like(contents_of("c,y\n8.00,2\n", "new.csv"), "new", train.columns, {});
+  EXPECT_EQ(rows.at(0, 0), 1);
+  EXPECT_EQ(rows.at(0, 1), 1);
+  EXPECT_TRUE(rows.notes.empty());
+  // Ten classes are ten, however they are written.
+  std::string many = "x,y\n";
+  for (int i = 0; i < 10; ++i) many += "1," + std::to_string(i) + "\n2," + std::to_string(i) + ".0\n";
+  EXPECT_EQ(read(many).target().categories.size(), 10U);
+}
+
 TEST(WholeTable, AnotherFileHasItsColumnsInAnyOrder) {
   const WholeTable train = read("x,c,y\n1,a,2.5\n3,b,4.5\n");
   const WholeTable rows =

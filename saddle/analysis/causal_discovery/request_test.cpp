@@ -89,6 +89,12 @@ TEST(Table, RowsWithoutAValueCanGo) {
   EXPECT_THAT(discover(request).input.notes.front(), HasSubstr("1 of 5 rows"));
 }
 
+TEST(Table, EqualNumbersAreOneCategory) {
+  const Table numbers = table("a,b\n1.0,1.0\n2,x\n?,1\n1,1\n");
+  EXPECT_THAT(numbers.columns[0], ElementsAre("1", "2", "?", "1"));
+  EXPECT_THAT(numbers.columns[1], ElementsAre("1.0", "x", "1", "1"));  // words are as they are written
+}
+
 TEST(Table, NumbersAndCategories) {
   const Table mixed = table("a,b\n1,x\n2,y\n1,x\n");
   EXPECT_THAT(mixed.categories()[1], ElementsAre(0, 1, 0));

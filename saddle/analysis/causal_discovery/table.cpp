@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -36,6 +37,20 @@ bool all_numbers(const auto& fields) {
 
 bool missing(std::string_view field) {
   return field.empty() || field == "?" || field == "NA" || field == "NaN" || field == "nan";
+}
+
+// In a column of numbers 1 and 1.0 are one value: the shortest way to write it is taken for all.
+void write_alike(std::vector<std::string>& column) {
+  std::map<double, std::string> shortest;
+  for (const std::string& field : column) {
+    if (missing(field)) continue;
+    const auto number = parse_number(field);
+    if (!number || !std::isfinite(*number)) return;
+    const auto [at, is_new] = shortest.emplace(*number, field);
+    if (!is_new && field.size() < at->second.size()) at->second = field;
+  }
+  for (std::string& field : column)
+    if (!missing(field)) field = shortest.at(*parse_number(field));
 }
 
 class Lines {
@@ -147,6 +162,7 @@ Table parse_table(std::string_view text, const std::string& file) {
     table.lines.push_back(lines.line());
   }
   if (table.lines.empty()) throw DataError(file, 0, 0, "the file has a header but no rows");
+  for (auto& column : table.columns) write_alike(column);
   return table;
 }
 

@@ -18,7 +18,7 @@ inline constexpr std::int32_t most_categories = 100;
 struct Table {
   std::string file;  // as it is called in messages
   std::vector<std::string> names;
-  std::vector<std::vector<std::string>> columns;  // the fields, without blanks around them
+  std::vector<std::vector<std::string>> columns;  // the fields, without blanks around them; equal numbers alike
   std::vector<long> lines;                        // where each row stands in the file
 
   Index rows() const { return static_cast<Index>(lines.size()); }
