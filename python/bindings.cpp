@@ -99,7 +99,11 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "The torch-free core of saddle.";
   py::register_exception_translator([](std::exception_ptr pointer) {
     const auto text = [](const Error& error) {
-      return error.hint().empty() ? std::string(error.what()) : std::string(error.what()) + "\nhint: " + error.hint();
+      std::string message = error.what();
+      if (const auto* refused = dynamic_cast<const NotSupported*>(&error))
+        for (const std::string& why : refused->refusals())
+          if (message.find(why) == std::string::npos) message += "\n  " + why;
+      return error.hint().empty() ? message : message + "\nhint: " + error.hint();
     };
     try {
       if (pointer) std::rethrow_exception(pointer);

@@ -122,6 +122,7 @@ std::vector<std::pair<std::string, analysis::Result>> analyze_table(const analys
     } catch (const NotSupported& error) {
       refused = std::current_exception();
       left_out = fmt::format("Attention between {} is left out: {}.", kind, error.what());
+      for (const std::string& why : error.refusals()) left_out += " " + why;
       continue;
     }
     auto& findings = results.back().second.findings;

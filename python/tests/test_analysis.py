@@ -255,6 +255,19 @@ def test_values_by_kernel_pca():
         analysis.run("kpca_value", {"weights": np.eye(3)})
 
 
+def test_keys_and_values_of_events():
+    torch.manual_seed(0)
+    events, times = torch.randint(1, 9, (3, 24)), torch.rand(3, 24).cumsum(1)
+
+    def values_of(**options):
+        model = saddle.models.make("event_model", vocab=9, max_len=24, classes=8, width=4, time_width=4, depth=2, **options)
+        return analysis.run("kpca_value", analysis.probe(model, events, times=times))
+
+    assert len(values_of(heads=2, causal=False)["tables"][0]["rows"]) == 4
+    with pytest.raises(NotImplementedError, match="its queries do not see all keys"):
+        values_of()
+
+
 def test_the_kernel_of_primal_attention_is_shown():
     torch.manual_seed(0)
     model = saddle.models.make("event_model", vocab=6, max_len=5, classes=3, attention="primal_attention(rank=2,eta=0)")
