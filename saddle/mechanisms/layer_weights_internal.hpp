@@ -36,8 +36,7 @@ inline void check_heads(const LayerPlace& place, std::string_view mechanism) {
 
 // A cost with the gradients of so many weights in memory, in the backward pass.
 inline primal::Cost with_weights(primal::Cost cost, Index weights, primal::Pass pass, DType dtype) {
-  if (pass == primal::Pass::backward)
-    cost.memory += static_cast<double>(size_of(dtype)) * static_cast<double>(weights);
+  if (pass == primal::Pass::backward) cost.memory += static_cast<double>(size_of(dtype)) * static_cast<double>(weights);
   return cost;
 }
 

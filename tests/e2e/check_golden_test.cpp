@@ -25,6 +25,21 @@ TEST_F(CheckGolden, PassesOnTheRecordedCases) {
   EXPECT_THAT(result.out, HasSubstr(" passed, 0 failed"));
 }
 
+// Where the torch part is built, its operators and modules are checked too; saddle alone checks what it has.
+TEST_F(CheckGolden, RunsOperatorsAndModulesWhereTheyAreBuilt) {
+  const bool built = has_training();
+  const auto runs = [&](const std::string& name, const std::string& implementation) {
+    const Result result = sh("saddle check-golden tests/golden/" + name + ".safetensors");
+    EXPECT_EQ(result.code, 0) << result.out << result.err;
+    EXPECT_THAT(result.out, HasSubstr("reference "));
+    EXPECT_EQ(result.out.find(implementation + " ") != std::string::npos, built) << result.out;
+  };
+  runs("softmax/basic", "operator");
+  for (const char* name : {"softmax/layer", "cat/qv_masked", "primal-attention/uea_1", "ssa/spikformer_eval",
+                           "time-attention/mercer_class_last", "npt/model_mixed_n7"})
+    runs(name, "module");
+}
+
 TEST_F(CheckGolden, OneWrongNumberIsAMiss) {
   for (const char* tensor : {"out.y", "grad.k"}) {
     TensorFile golden = recorded();

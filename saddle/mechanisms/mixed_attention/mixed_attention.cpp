@@ -229,7 +229,8 @@ void MixedAttention::check(const LayerPlace& place) const {
     throw InvalidArgument(fmt::format("[mixed_attention] {} before the image {} in no window",
                                       place.prefix == 1 ? "a token" : fmt::format("{} tokens", place.prefix),
                                       place.prefix == 1 ? "stands" : "stand"),
-                          "use pooling=average and class_token=false");
+                          "give the model pooling=average and class_token=false: --set model.pooling=average --set "
+                          "model.class_token=false");
   if (place.grid.rows % window != 0 || place.grid.columns % window != 0)
     throw InvalidArgument(fmt::format("[mixed_attention] windows of {0} x {0} do not divide a grid of {1} x {2}",
                                       window, place.grid.rows, place.grid.columns),
