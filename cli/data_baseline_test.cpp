@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "places.hpp"
 #include "saddle/base/error.hpp"
 
 namespace saddle::cli {

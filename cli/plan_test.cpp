@@ -9,6 +9,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "places.hpp"
+
 namespace saddle::cli {
 namespace {
 

@@ -13,9 +13,13 @@ add_library(saddle_testing INTERFACE)
 target_link_libraries(saddle_testing INTERFACE
   saddle::core saddle_libsvm GTest::gmock GTest::gtest GTest::gtest_main rapidcheck rapidcheck_gtest
   fmt::fmt tomlplusplus::tomlplusplus nlohmann_json::nlohmann_json Eigen3::Eigen)
-target_compile_definitions(saddle_testing INTERFACE
-  SADDLE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SADDLE_BINARY_DIR="${PROJECT_BINARY_DIR}"
-  SADDLE_CLI="$<IF:$<TARGET_EXISTS:saddle_cli>,$<TARGET_FILE:$<IF:$<TARGET_EXISTS:saddle_cli>,saddle_cli,saddle_core>>,>")
+# Where things are, for the tests that ask: in a header, so that all others are the same to the compiler cache in every clone.
+file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/testing/places.hpp CONTENT "#pragma once
+#define SADDLE_SOURCE_DIR \"${PROJECT_SOURCE_DIR}\"
+#define SADDLE_BINARY_DIR \"${PROJECT_BINARY_DIR}\"
+#define SADDLE_CLI \"$<IF:$<TARGET_EXISTS:saddle_cli>,$<TARGET_FILE:$<IF:$<TARGET_EXISTS:saddle_cli>,saddle_cli,saddle_core>>,>\"
+")
+target_include_directories(saddle_testing INTERFACE ${PROJECT_BINARY_DIR}/testing)
 # What is tested is optimised, the tests need not be.
 target_compile_options(saddle_testing INTERFACE $<$<CONFIG:Release>:-O1>)
 

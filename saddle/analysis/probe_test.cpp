@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "places.hpp"
 #include "saddle/analysis/registry.hpp"
 #include "saddle/base/error.hpp"
 

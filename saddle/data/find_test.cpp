@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "places.hpp"
 #include "saddle/data/scratch_test.hpp"
 
 namespace saddle::data {

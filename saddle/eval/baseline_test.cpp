@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "places.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/parallel.hpp"
 #include "saddle/data/find.hpp"

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "places.hpp"
 #include "saddle/base/error.hpp"
 
 namespace saddle::io {

@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "places.hpp"
 #include "saddle/io/safetensors.hpp"
 
 namespace saddle::mechanisms {

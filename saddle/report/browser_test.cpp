@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "places.hpp"
 #include "saddle/io/atomic_file.hpp"
 #include "saddle/report/checked_json_internal.hpp"
 #include "saddle/report/fabricated_test.hpp"

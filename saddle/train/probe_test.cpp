@@ -8,6 +8,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "places.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/train/evaluate.hpp"
 #include "saddle/train/run_folder.hpp"

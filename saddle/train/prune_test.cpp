@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "places.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/random.hpp"
 #include "saddle/nn/models/registry.hpp"

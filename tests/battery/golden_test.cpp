@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "places.hpp"
 #include "saddle/analysis/registry.hpp"
 #include "saddle/io/safetensors.hpp"
 #include "saddle/mechanisms/golden.hpp"

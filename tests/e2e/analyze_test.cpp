@@ -1,6 +1,7 @@
 // saddle analyze and saddle prune as programs: every analysis on trained models, pages, wrong input, smaller models.
 #include <gmock/gmock.h>
 
+#include "places.hpp"
 #include "process.hpp"
 
 namespace saddle::e2e {

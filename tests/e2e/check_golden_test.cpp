@@ -1,6 +1,7 @@
 // saddle check-golden: passes on what was recorded, fails on anything else.
 #include <gmock/gmock.h>
 
+#include "places.hpp"
 #include "process.hpp"
 #include "saddle/io/safetensors.hpp"
 

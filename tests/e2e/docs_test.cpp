@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "places.hpp"
 #include "process.hpp"
 
 namespace saddle::e2e {

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "places.hpp"
+
 namespace saddle::e2e {
 
 namespace fs = std::filesystem;

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "places.hpp"
 #include "saddle/analysis/causal_discovery/causal_discovery.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/random.hpp"

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "places.hpp"
 #include "saddle/analysis/causal_discovery/causal_discovery.hpp"
 #include "saddle/io/safetensors.hpp"
 

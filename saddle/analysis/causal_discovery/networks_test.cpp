@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "places.hpp"
 #include "saddle/analysis/causal_discovery/request.hpp"
 
 namespace saddle::analysis::causal_discovery {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "places.hpp"
 #include "saddle/analysis/causal_discovery/output.hpp"
 #include "saddle/analysis/causal_discovery/table.hpp"
 #include "saddle/base/error.hpp"

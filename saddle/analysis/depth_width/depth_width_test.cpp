@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "places.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/io/safetensors.hpp"
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "places.hpp"
 #include "saddle/analysis/depth_width/depth_width.hpp"
 #include "saddle/base/error.hpp"
 

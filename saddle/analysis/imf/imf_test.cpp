@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "places.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/io/safetensors.hpp"
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "places.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/random.hpp"
 #include "saddle/io/safetensors.hpp"

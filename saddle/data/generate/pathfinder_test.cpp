@@ -12,6 +12,7 @@
 #include <sstream>
 #include <string>
 
+#include "places.hpp"
 #include "saddle/data/contents.hpp"
 #include "saddle/data/generate/pathfinder_stamps.hpp"
 

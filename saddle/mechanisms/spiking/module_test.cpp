@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "places.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/io/safetensors.hpp"
 #include "saddle/mechanisms/spiking/shiftmax.hpp"

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "places.hpp"
 #include "saddle/io/safetensors.hpp"
 
 namespace saddle::nn {

@@ -2,6 +2,7 @@
 
 #include <ATen/autocast_mode.h>
 
+#include "places.hpp"
 #include "saddle/io/safetensors.hpp"
 #include "saddle/nn/models/multiply_adds.hpp"
 #include "saddle/nn/models/reading.hpp"

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include "places.hpp"
 #include "saddle/base/tape.hpp"
 #include "saddle/io/safetensors.hpp"
 #include "saddle/mechanisms/golden_tape.hpp"

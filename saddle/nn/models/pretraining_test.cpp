@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include "places.hpp"
 #include "saddle/analysis/imf/imf.hpp"
 #include "saddle/io/safetensors.hpp"
 #include "saddle/nn/models/testing_internal.hpp"

@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "places.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/parallel.hpp"
 #include "saddle/io/safetensors.hpp"
