@@ -14,6 +14,7 @@ lists and numpy arrays.
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import shutil
 import tempfile
@@ -90,21 +91,45 @@ def example(name: str, **options: Any) -> dict[str, Any]:
     return _core.analyze_example(name, _texts(options))
 
 
+def _of_table(seen: Mapping[str, Any], attentions: list[str], rows: bool) -> tuple[dict[str, Any], list[str]]:
+    """Every second layer, that between rows or that between attributes of each block, with the tokens behind the block."""
+    kept = {"tokens": seen["tokens"]}
+    for name, value in seen.items():
+        if not name.startswith("layers."):
+            continue
+        _, layer, what = name.split(".")
+        block, of_attributes = divmod(int(layer), 2)
+        if of_attributes == (1 if what == "tokens" or not rows else 0):
+            kept[f"layers.{block}.{what}"] = value
+    if rows:  # [rows,attributes,width] as the tokens [1,rows,attributes*width] of the table
+        kept = {name: value.flatten(1)[None] if name.endswith("tokens") else value for name, value in kept.items()}
+    return kept, attentions[0 if rows else 1 :: 2]
+
+
 def probe(model: Any, inputs: Any, mask: Any = None, labels: Any = None, second: Any = None, second_mask: Any = None,
-          split: str = "test", images: Any = None, times: Any = None) -> dict[str, Any]:
+          split: str = "test", images: Any = None, times: Any = None, between: Optional[str] = None) -> dict[str, Any]:
     """What a model of saddle.models does with a batch, as arrays for `run`; the model stays as it is.
 
     inputs, mask, second, second_mask, images, times as the model takes them. Merge the dicts of two splits, split="train" and
-    split="test", for analyses that compare them.
+    split="test", for analyses that compare them. Of a table (npt), between="rows" shows the attentions between rows, whose
+    one sample is the table, and between="attributes" those between attributes, whose samples are the rows.
     """
+    table = json.loads(model.description)["model"] == "npt"
+    if table and between not in ("rows", "attributes"):
+        raise ValueError(f"between is {between!r}: npt attends in two ways, ask for 'rows' or 'attributes'")
+    if between is not None and not table:
+        raise ValueError(f"between is {between!r}, which goes with npt alone")
     training = model.training
     model.eval()
     try:
         seen = model._held.observe(inputs, mask, second, second_mask, images, times)
     finally:
         model.train(training)
+    attentions = model._held.attentions()
+    if table:
+        seen, attentions = _of_table(seen, attentions, between == "rows")
     arrays: dict[str, Any] = {f"{split}.{key}": _array(value) for key, value in seen.items() if key != "logits"}
-    for layer, attention in enumerate(model._held.attentions()):
+    for layer, attention in enumerate(attentions):
         arrays[f"layers.{layer}.attention"] = attention
     if model._held.reads_first_token():
         arrays["readout"] = "first_token"

@@ -268,6 +268,29 @@ def test_keys_and_values_of_events():
         values_of()
 
 
+def test_tables_are_probed_between_rows_and_between_attributes():
+    torch.manual_seed(0)
+    model = saddle.models.make("npt", columns="x,x,3", width=8, heads=2, depth=4, attention=["softmax", "linear"])
+    table = torch.randn(20, 8)
+    rows, attributes = (analysis.probe(model, table, between=kind) for kind in ("rows", "attributes"))
+    assert rows["test.tokens"].shape == (1, 20, 24) and rows["test.layers.1.weights"].shape == (1, 2, 20, 20)
+    assert attributes["test.tokens"].shape == (20, 3, 8) and attributes["test.layers.1.heads"].shape == (20, 2, 3, 4)
+    # Behind a block tokens are the same numbers, whichever way they are seen; before it they are others.
+    np.testing.assert_array_equal(rows["test.layers.1.tokens"].reshape(20, 3, 8), attributes["test.layers.1.tokens"])
+    assert not np.allclose(attributes["test.layers.0.tokens"], attributes["test.layers.1.tokens"])
+    # The scale that the model divides by, not that of a head.
+    scale = rows["layers.0.attention"].removeprefix("softmax(scale=").removesuffix(")")
+    assert float(scale) == pytest.approx(24 ** -0.5) and "layers.2.attention" not in rows
+    assert attributes["layers.0.attention"].startswith("linear")
+    for name in ("head_redundancy", "spectrum", "rank_collapse"):
+        assert analysis.run(name, rows)["charts"] and analysis.run(name, attributes)["charts"]
+    assert analysis.run("kpca_value", rows)["tables"]
+    with pytest.raises(ValueError, match="'rows' or 'attributes'"):
+        analysis.probe(model, table)
+    with pytest.raises(ValueError, match="npt alone"):
+        analysis.probe(*model_and_batch()[:2], between="rows")
+
+
 def test_the_kernel_of_primal_attention_is_shown():
     torch.manual_seed(0)
     model = saddle.models.make("event_model", vocab=6, max_len=5, classes=3, attention="primal_attention(rank=2,eta=0)")

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "saddle/mechanisms/layer.hpp"
 #include "saddle/nn/models/reading.hpp"
 #include "saddle/nn/models/registry.hpp"
 #include "saddle/nn/onnx/export_model.hpp"
 #include "saddle/nn/taps.hpp"
 #include "saddle/nn/weights.hpp"
+#include "saddle/primal/written.hpp"
 
 namespace saddle::nn {
 
@@ -106,10 +108,12 @@ TORCH_LIBRARY_FRAGMENT(saddle, library) {
                return self->model->logits(batch_of(inputs, mask, second, second_mask, images, times));
              });
            })
+      // What layers compute, with what the model decides itself, such as the scale of npt.
       .def("attentions",
            [](const Self& self) {
              std::vector<std::string> texts;
-             for (const AttentionOfLayer& layer : self->model->attentions()) texts.push_back(layer.attention);
+             for (const AttentionOfLayer& layer : self->model->attentions())
+               texts.push_back(mechanisms::find_layer(layer.attention) ? layer.attention : to_text(layer.value));
              return texts;
            })
       .def("observe",
