@@ -29,13 +29,15 @@ using SmallSquare = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen:
 
 }  // namespace
 
-FisherZ::FisherZ(Matrix correlation, double samples) : correlation_(std::move(correlation)), samples_(samples) {
+FisherZ::FisherZ(Matrix correlation, double samples, LargeSets large)
+    : correlation_(std::move(correlation)), samples_(samples), large_(large) {
   const auto [rows, columns] = correlation_.shape();
   if (rows != columns || rows == 0)
     throw InvalidArgument(fmt::format("correlations have shape ({},{}), expected a square matrix", rows, columns));
-  if (!std::isfinite(samples) || samples < fewest_samples)
+  if (const Index fewest = large == LargeSets::left_out ? fewest_samples : 1;
+      !std::isfinite(samples) || samples < static_cast<double>(fewest))
     throw InvalidArgument(
-        fmt::format("{} samples: Fisher's z needs {} or more", samples, fewest_samples),
+        fmt::format("{} samples: Fisher's z needs {} or more", samples, fewest),
         "n is the number of rows of a table; for attention take the width of the model, for example 768");
   for (Index i = 0; i < rows; ++i)
     for (Index j = 0; j <= i; ++j) {

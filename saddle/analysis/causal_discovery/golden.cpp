@@ -136,7 +136,7 @@ class Case {
 
   void tests() {
     require_outputs({"out.p_value"});
-    const IndependenceTest test = FisherZ(correlations(), samples());
+    const IndependenceTest test = FisherZ(correlations(), samples(), LargeSets::published);
     const Matrix queries = to_double<2>(golden_tensor(golden_, "in.query").view());
     if (queries.shape()[1] < 2) fail("in.query needs at least two columns, x and y");
     Vector p({queries.shape()[0]});
@@ -156,7 +156,7 @@ class Case {
     const Index N = R.shape()[0];
     const Nodes variables = nodes("nodes", N);
     if (variables.empty()) fail("metadata 'nodes' is empty");
-    const IndependenceTest test = FisherZ(submatrix(R, variables), samples());
+    const IndependenceTest test = FisherZ(submatrix(R, variables), samples(), LargeSets::published);
     const Discovery found = kind == "pc"    ? pc(test, options())
                             : kind == "fci" ? fci(test, options())
                                             : icd(test, options());
@@ -262,7 +262,7 @@ class Case {
     const auto place = std::lower_bound(variables.begin(), variables.end(), wanted);
     if (place == variables.end() || *place != wanted)
       fail("metadata 'target' is " + std::to_string(wanted) + ", which is not among the nodes");
-    const Discovery found = icd(FisherZ(submatrix(R, variables), samples()), options());
+    const Discovery found = icd(FisherZ(submatrix(R, variables), samples(), LargeSets::published), options());
     compare("out.pag", marks(found.graph));
 
     const auto named = [&](const Nodes& set) {

@@ -29,7 +29,7 @@ TEST(CausalGolden, RecordedCases) {
                                  << (report.results.empty() ? "" : report.results[0].worst_tensor);
     ++count;
   }
-  EXPECT_EQ(count, 30);
+  EXPECT_EQ(count, 33);
 }
 
 // One wrong element in any output is noticed.

@@ -14,16 +14,21 @@ namespace saddle::analysis::causal_discovery {
 // With fewer samples the deviation of Fisher's z, 1 / sqrt(n - k - 3) given k variables, has no value even for k = 0.
 inline constexpr Index fewest_samples = 4;
 
+// What becomes of tests given n - 3 variables or more, for which that deviation has no value: they are left out, or as
+// in the authors' code, where given n - 3 everything is independent and given more nothing is.
+enum class LargeSets { left_out, published };
+
 // Partial correlations of a correlation matrix [n,n], as if estimated from `samples` observations.
 class SADDLE_API FisherZ {
  public:
   // Throws InvalidArgument for a matrix that is not square, not symmetric, has values that are not finite, or a
-  // diagonal other than 1, and for fewer than 4 samples.
-  FisherZ(Matrix correlation, double samples);
+  // diagonal other than 1, and for fewer than 4 samples, or than 1 where large sets are as published.
+  FisherZ(Matrix correlation, double samples, LargeSets large = LargeSets::left_out);
 
   Index size() const { return correlation_.shape()[0]; }
   const Matrix& correlation() const { return correlation_; }
   double samples() const { return samples_; }
+  LargeSets large_sets() const { return large_; }
   // 0 where the partial correlation reaches 1, NaN where samples - |z| - 3 is negative.
   double p_value(Index x, Index y, std::span<const Index> z) const;
   // The same from a partial correlation given `conditions` variables.
@@ -32,6 +37,7 @@ class SADDLE_API FisherZ {
  private:
   Matrix correlation_;
   double samples_;
+  LargeSets large_;
 };
 
 // Pearson's chi-square of x against y, summed over the configurations of z that occur. Rows and columns of a table

@@ -62,6 +62,9 @@ TEST(FisherZ, Extremes) {
 
 TEST(FisherZ, RefusesTooFewSamples) {
   const Matrix R({2, 2}, 1.0);
+  // As published: given n - 3 variables everything is independent, given more nothing is.
+  EXPECT_EQ(FisherZ(R, 3, LargeSets::published).p_value(0.5, 0), 1);
+  EXPECT_TRUE(std::isnan(FisherZ(R, 2, LargeSets::published).p_value(0.5, 0)));
   for (const double samples : {-4.0, 1.0, 2.0, 3.0, 3.9})
     EXPECT_THAT([&] { FisherZ(R, samples); }, ThrowsMessage<InvalidArgument>(HasSubstr("needs 4 or more"))) << samples;
 }

@@ -69,7 +69,7 @@ Options checked(const IndependenceTest& test, const Options& options) {
                     "no limit",
                     options.max_size));
   Options limited = options;
-  if (const auto* z = std::get_if<FisherZ>(&test)) {
+  if (const auto* z = std::get_if<FisherZ>(&test); z != nullptr && z->large_sets() == LargeSets::left_out) {
     const auto largest = static_cast<Index>(std::min(z->samples() - fewest_samples, 1e9));
     limited.max_size = options.max_size < 0 ? largest : std::min(options.max_size, largest);
   }
