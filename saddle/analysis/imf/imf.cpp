@@ -75,7 +75,25 @@ Result on_tensors(const TensorFile& file, const std::string& path, Options& opti
   require_shapes(attention, kind);
   std::vector<std::string> layers;
   for (Index l = 0; l < attention.size(1); ++l) layers.push_back(std::to_string(l));
-  return flows_of(attention, kind, layers, {Flow::layer, Flow::residual, Flow::rollout});
+  Result result = flows_of(attention, kind, layers, {Flow::layer, Flow::residual, Flow::rollout});
+  result.findings.emplace_back(reconstruction);
+  return result;
+}
+
+// attention [B,L,H,S,S] -> [B,L,1,S,S]: every token attends alike to all those that anybody attends to.
+Value uniform(const Value& attention) {
+  const Index B = attention.size(0), L = attention.size(1), S = attention.size(3), rows = attention.size(2) * S;
+  std::vector<double> data(static_cast<std::size_t>(B * L * S * S), 0.0);
+  for (Index layer = 0; layer < B * L; ++layer) {
+    std::vector<double> seen(static_cast<std::size_t>(S), 0.0);
+    for (Index i = 0; i < rows * S; ++i)
+      if (attention.data()[static_cast<std::size_t>(layer * rows * S + i)] != 0)
+        seen[static_cast<std::size_t>(i % S)] = 1;
+    const double count = std::max(1.0, std::accumulate(seen.begin(), seen.end(), 0.0));
+    for (Index i = 0; i < S * S; ++i)
+      data[static_cast<std::size_t>(layer * S * S + i)] = seen[static_cast<std::size_t>(i % S)] / count;
+  }
+  return {{B, L, 1, S, S}, data};
 }
 
 }  // namespace
@@ -91,32 +109,38 @@ Result flows_of(const Value& attention, const Value& kind, const std::vector<std
   const double level = std::accumulate(levels.data().begin(), levels.data().end(), 0.0) / static_cast<double>(B);
   Table table{"Layers", {"flow", "layer", "IMF", "language reads vision", "vision reads language", "chance"}, {}};
   Chart chart{"Inter-modality flow", "layer", "share that crosses", {}, false};
-  Json flows = Json::object();
+  Json flows = Json::object(), chances = Json::object();
+  const Value alike = uniform(attention);
   for (const Flow each : which) {
     const char* const name = each == Flow::layer ? "layer" : each == Flow::residual ? "residual" : "rollout";
     const Value mean = tape::mean(flow(attention, kind, each), 0);  // [L,3]
-    Curve curve{name, {}};
-    Json list = Json::array();
+    const Value expected = tape::mean(flow(alike, kind, each), 0);
+    Curve curve{name, {}}, line{fmt::format("chance ({})", name), {}, true};
+    Json list = Json::array(), levels_of = Json::array();
     double sum = 0;
     for (Index l = 0; l < L; ++l) {
       const double* const share = &mean.data()[static_cast<std::size_t>(3 * l)];
+      const double by_chance = expected.data()[static_cast<std::size_t>(3 * l)];
       table.rows.push_back({name, layers[static_cast<std::size_t>(l)], fmt::format("{:.3f}", share[0]),
                             fmt::format("{:.3f}", share[1]), fmt::format("{:.3f}", share[2]),
-                            fmt::format("{:.3f}", level)});
+                            fmt::format("{:.3f}", by_chance)});
       curve.points.emplace_back(static_cast<double>(l), share[0]);
+      line.points.emplace_back(static_cast<double>(l), by_chance);
+      levels_of.push_back(by_chance);
       list.push_back({share[0], share[1], share[2]});
       sum += share[0];
     }
     flows[name] = list;
+    chances[name] = levels_of;
     result.figures.emplace_back(fmt::format("IMF ({}), mean over layers", name), sum / static_cast<double>(L));
+    if (L == 1) line.points.emplace_back(1.0, line.points[0].second);
     chart.curves.push_back(std::move(curve));
+    chart.curves.push_back(std::move(line));
   }
-  Curve line{"chance (layer)", {{0.0, level}, {static_cast<double>(std::max<Index>(1, L - 1)), level}}, true};
-  chart.curves.push_back(std::move(line));
   result.figures.emplace_back("chance", level);
   result.tables.push_back(std::move(table));
   result.charts.push_back(std::move(chart));
-  result.json = Json{{"samples", B}, {"layers", L}, {"chance", level}, {"flows", flows}}.dump();
+  result.json = Json{{"samples", B}, {"layers", L}, {"chance", level}, {"flows", flows}, {"chances", chances}}.dump();
   return result;
 }
 

@@ -93,6 +93,7 @@ Result on_model(const ProbedModel& model, Options& options) {
   }
   for (const auto* notes : {&left_out, &signs})
     result.findings.insert(result.findings.end(), notes->begin(), notes->end());
+  result.findings.emplace_back(reconstruction);
   result.maps.push_back(map_of(heads));
   Json of_heads = Json::array();
   for (const HeadFlows& each : heads) of_heads.push_back(each.shares);
