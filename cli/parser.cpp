@@ -55,6 +55,13 @@ std::string value_problem(const Option& option, const std::string& value) {
   return found("one of " + join(choices)) + (close.empty() ? "" : "; did you mean '" + close + "'?");
 }
 
+// Of this command, or one that all commands have.
+bool is_option(const CLI::App& app, const std::string& word) {
+  for (const CLI::App* at = &app; at != nullptr && word.starts_with("-"); at = at->get_parent())
+    if (at->get_option_no_throw(word) != nullptr) return true;
+  return false;
+}
+
 void add_option(CLI::App& app, const Option& option) {
   CLI::Option* added = std::visit(
       [&]<class T>(T* target) {
@@ -66,8 +73,14 @@ void add_option(CLI::App& app, const Option& option) {
       },
       option.target);
   added->required(option.required);
-  // An option that may be repeated takes one value each time, not all words that follow, nor the -- behind it.
-  if (option.names.starts_with("-")) added->allow_extra_args(false);
+  if (option.names.starts_with("-")) {
+    // An option that may be repeated takes one value each time, not all words that follow, nor the -- behind it.
+    added->allow_extra_args(false);
+    if (!std::holds_alternative<bool*>(option.target))
+      added->check([&app](const std::string& value) {
+        return is_option(app, value) ? "takes a value, found the option " + value : "";
+      });
+  }
   if (!std::holds_alternative<bool*>(option.target))
     added->check([option](const std::string& value) { return value_problem(option, value); });
 }

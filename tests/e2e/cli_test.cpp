@@ -25,6 +25,16 @@ TEST_F(CommandLine, ListsMechanisms) {
       EXPECT_TRUE(mechanism.contains(key)) << key;
 }
 
+TEST_F(CommandLine, AnOptionIsNoValue) {
+  for (const std::string command : {"saddle plan --params 1M --html --json", "saddle analyze --html --threads 1"}) {
+    const Result result = sh(command);
+    EXPECT_EQ(result.code, 2) << command;
+    EXPECT_THAT(result.err, HasSubstr("--html")) << command;
+    EXPECT_THAT(result.err, HasSubstr("found the option --")) << command;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "work/--json"));
+}
+
 TEST_F(CommandLine, ListsParts) {
   EXPECT_THAT(sh("saddle list --parts").out, HasSubstr("den_eps"));
   const auto parts = json("saddle --json list --parts")["parts"];
