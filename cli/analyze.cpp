@@ -136,9 +136,14 @@ std::map<std::string, std::string> analysis_options(const AnalyzeArguments& argu
 int print_analysis(const analysis::Analysis& analysis, const std::string& input, const analysis::Result& result,
                    const std::string& html, const Context& context) {
   if (!html.empty()) {
-    io::write_atomically(html, analysis_page(analysis, input, result));
-    const fs::path folder = fs::path(html).parent_path();
-    for (const auto& [name, contents] : result.files) io::write_atomically(folder / name, contents);
+    // Files beside a page have its name in theirs: pages in one folder do not take them from each other.
+    const fs::path page(html);
+    const auto named = [&](const std::string& file) { return page.stem().string() + "_" + file; };
+    analysis::Result shown = result;
+    for (analysis::Network& network : shown.networks)
+      if (!network.file.empty()) network.file = named(network.file);
+    io::write_atomically(html, analysis_page(analysis, input, shown));
+    for (const auto& [name, contents] : result.files) io::write_atomically(page.parent_path() / named(name), contents);
   }
   if (context.json) {
     Json figures = Json::object();

@@ -28,10 +28,15 @@ struct PlanOptions {
 
 std::string title(const rule::Plan& plan) {
   std::string text = bold(count_text(plan.params) + " parameters in layers");
-  if (plan.model && !plan.model->model.empty()) text = plan.model->model + ", " + text;
+  const std::string model = plan.model ? plan.model->model : "";
+  const bool other = rule::of_another_size(plan);
+  if (!model.empty() && !other) text = model + ", " + text;
   if (plan.tokens > 0)
     text += fmt::format(", {} tokens, {} FLOPs to train", count_text(plan.tokens),
                         number_text(rule::flops_of(plan.params, plan.tokens)));
+  if (other)
+    text += fmt::format(", beside {} with {}", model.empty() ? "the given model" : model,
+                        count_text(plan.given->standing.params));
   return text + "\n";
 }
 

@@ -126,6 +126,17 @@ TEST_F(PlanCommand, ReadsDescriptionsOfModels) {
   EXPECT_EQ(plan("--config run").out, own.out);
 }
 
+// A model and a size that is not its own.
+TEST_F(PlanCommand, AModelBesideAnotherSize) {
+  write("bert.json",
+        R"({"model_type": "bert", "num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12})");
+  EXPECT_THAT(plan("--config bert.json").out,
+              AllOf(HasSubstr("bert, 84.9 M parameters in layers"), HasSubstr("Best for this size")));
+  EXPECT_THAT(plan("--config bert.json --params 10M").out,
+              AllOf(HasSubstr("10 M parameters in layers, beside bert with 84.9 M"),
+                    HasSubstr("Best for 10 M parameters"), Not(HasSubstr("bert, 10 M"))));
+}
+
 TEST_F(PlanCommand, SmallBudgetsAreNoted) {
   EXPECT_THAT(plan("--params 5").out, AllOf(HasSubstr("note: over the budget"), HasSubstr("49.2 k")));
 }

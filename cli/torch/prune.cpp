@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
 #include "output.hpp"
 #include "prune_page.hpp"
@@ -96,6 +97,22 @@ struct Pruning {
   train::Trained smaller;
   Worth before, after;
 
+  // How a head went: first, second ..., and its score when its turn came, which redundancy measures again each time.
+  struct Turn {
+    Index place = 0;  // from 1
+    double score = 0;
+  };
+
+  std::optional<Turn> turn_of(std::size_t layer, Index head) const {
+    Index place = 0;
+    for (std::size_t i = 0; i < ranking.order.size(); ++i) {
+      const train::Head& own = ranking.order[i];
+      if (stays(static_cast<std::size_t>(own.layer), own.head)) continue;
+      ++place;
+      if (own == train::Head{static_cast<Index>(layer), head}) return Turn{place, ranking.turns[i]};
+    }
+    return std::nullopt;
+  }
   bool stays(std::size_t layer, Index head) const {
     return std::find(kept[layer].begin(), kept[layer].end(), head) != kept[layer].end();
   }
@@ -108,9 +125,12 @@ Json json_of(const Pruning& pruning, const PruneArguments& arguments, const trai
     Json heads = Json::array();
     for (Index head = 0; head < attentions[layer].heads; ++head) {
       const auto& scores = pruning.ranking.scores[layer];
+      const auto turn = pruning.turn_of(layer, head);
       heads.push_back({{"head", head},
                        {"score", scores.empty() ? Json() : Json(scores[static_cast<std::size_t>(head)])},
-                       {"stays", pruning.stays(layer, head)}});
+                       {"stays", pruning.stays(layer, head)},
+                       {"removed", turn ? Json(turn->place) : Json()},
+                       {"score_when_removed", turn ? Json(turn->score) : Json()}});
     }
     layers.push_back({{"layer", layer}, {"attention", attentions[layer].attention}, {"heads", heads}});
   }
@@ -127,14 +147,16 @@ Json json_of(const Pruning& pruning, const PruneArguments& arguments, const trai
 }
 
 analysis::Table heads_table(const Pruning& pruning) {
-  analysis::Table table{"Heads", {"layer", "attention", "head", pruning.ranking.by, ""}, {}};
+  analysis::Table table{"Heads", {"layer", "attention", "head", pruning.ranking.by, "", "order", "score then"}, {}};
   const auto attentions = pruning.subject.trained.model->attentions();
   for (std::size_t layer = 0; layer < attentions.size(); ++layer)
     for (Index head = 0; head < attentions[layer].heads; ++head) {
       const auto& scores = pruning.ranking.scores[layer];
+      const auto turn = pruning.turn_of(layer, head);
       table.rows.push_back({std::to_string(layer), attentions[layer].attention, std::to_string(head),
                             scores.empty() ? "-" : fmt::format("{:.4g}", scores[static_cast<std::size_t>(head)]),
-                            pruning.stays(layer, head) ? "stays" : "goes"});
+                            turn ? "goes" : "stays", turn ? std::to_string(turn->place) : "",
+                            turn ? fmt::format("{:.4g}", turn->score) : ""});
     }
   return table;
 }
@@ -160,7 +182,8 @@ std::string page_of(const Pruning& pruning) {
   PrunePage page;
   page.input = pruning.subject.name;
   page.about =
-      "The score of every head, layer by layer, and which heads go: those with small scores. A model whose accuracy "
+      "The score of every head in the whole model, layer by layer, and which heads go: those whose score is small when "
+      "it is their turn; redundancy is measured again behind every head that goes. A model whose accuracy "
       "hardly changes had heads to spare; a fall by many points says that it needs those that went, or that another "
       "score should choose.";
   page.findings = pruning.subject.notes;
@@ -246,7 +269,7 @@ int run_prune(const PruneArguments& arguments, const Context& context) {
     print_json("saddle.prune/1", document);
     return Exit::ok;
   }
-  std::string text = text_of(heads_table(pruning), "rlrrl") + "\n" + text_of(worth_table(pruning), "lrr");
+  std::string text = text_of(heads_table(pruning), "rlrrlrr") + "\n" + text_of(worth_table(pruning), "lrr");
   for (const std::string& note : subject.notes) text += wrap("note: " + note, 0);
   for (const std::string& place : {arguments.out, arguments.html})
     if (!place.empty()) text += "\n" + place;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "saddle/analysis/head_redundancy/head_redundancy.hpp"
@@ -61,11 +62,10 @@ std::vector<double> sorted_distances(const Array<double, 2>& pairs, Index head, 
 }
 
 // Of the two that are nearest goes the one that is nearer to the rest.
-std::vector<Head> redundant_first(const std::vector<Array<double, 2>>& distances) {
+void order_redundant_first(const std::vector<Array<double, 2>>& distances, Ranking& ranking) {
   std::vector<std::vector<Index>> left(distances.size());
   for (std::size_t layer = 0; layer < left.size(); ++layer)
     for (Index head = 0; head < distances[layer].shape()[0]; ++head) left[layer].push_back(head);
-  std::vector<Head> order;
   while (true) {
     std::optional<Head> next;
     std::vector<double> nearest;
@@ -79,16 +79,20 @@ std::vector<Head> redundant_first(const std::vector<Array<double, 2>>& distances
       }
     }
     if (!next) break;
-    order.push_back(*next);
+    ranking.order.push_back(*next);
+    ranking.turns.push_back(nearest.front());
     std::erase(left[static_cast<std::size_t>(next->layer)], next->head);
   }
   for (std::size_t layer = 0; layer < left.size(); ++layer)
-    for (const Index head : left[layer]) order.push_back({static_cast<Index>(layer), head});
-  return order;
+    for (const Index head : left[layer]) {
+      ranking.order.push_back({static_cast<Index>(layer), head});
+      ranking.turns.push_back(std::nan(""));
+    }
 }
 
-std::vector<Head> smallest_first(const Scores& scores) {
-  std::vector<Head> order;
+void order_smallest_first(Ranking& ranking) {
+  const Scores& scores = ranking.scores;
+  std::vector<Head>& order = ranking.order;
   for (std::size_t layer = 0; layer < scores.size(); ++layer)
     for (std::size_t head = 0; head < scores[layer].size(); ++head)
       order.push_back({static_cast<Index>(layer), static_cast<Index>(head)});
@@ -96,7 +100,7 @@ std::vector<Head> smallest_first(const Scores& scores) {
     return scores[static_cast<std::size_t>(h.layer)][static_cast<std::size_t>(h.head)];
   };
   std::stable_sort(order.begin(), order.end(), [&](const Head& a, const Head& b) { return score(a) < score(b); });
-  return order;
+  for (const Head& head : order) ranking.turns.push_back(score(head));
 }
 
 void require_prunable(const nn::Model& model) {
@@ -144,7 +148,7 @@ Ranking rank_heads(const Trained& trained, const analysis::Probe& train, const s
       auto& scores = ranking.scores.emplace_back();
       for (const Index head : all) scores.push_back(sorted_distances(own, head, all).front());
     }
-    ranking.order = redundant_first(distances);
+    order_redundant_first(distances, ranking);
     return ranking;
   } else {
     Stream stream(options.seed, "prune");
@@ -154,7 +158,7 @@ Ranking rank_heads(const Trained& trained, const analysis::Probe& train, const s
       for (std::size_t head = 0; goes && head < heads.size(); ++head) scores.push_back(stream.uniform());
     }
   }
-  ranking.order = smallest_first(ranking.scores);
+  order_smallest_first(ranking);
   return ranking;
 }
 

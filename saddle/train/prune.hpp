@@ -32,6 +32,7 @@ struct Ranking {
   std::string by;
   std::vector<std::vector<double>> scores;  // of layer and head; none for layers that cannot lose heads
   std::vector<Head> order;                  // in which they go
+  std::vector<double> turns;                // of `order`: the score when it is a head's turn, NaN for a last one
   std::vector<std::string> notes;           // what a reader should know
 };
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "places.hpp"
@@ -61,6 +63,24 @@ TEST(PruneRanking, OfTwinsOneStays) {
   EXPECT_GT(ranking.scores[1][0], 0.5);
 }
 
+// What is smallest when its turn comes need not be smallest in the whole model.
+TEST(PruneRanking, RedundancyIsTheScoreAtTheTurn) {
+  const auto setup = made("softmax");
+  const Ranking ranking = rank_heads(setup.trained, outputs({{10, 2, -10, 2.001}, {1, -1, 3, -3}}), "redundancy");
+  ASSERT_EQ(ranking.turns.size(), ranking.order.size());
+  const auto before = [&](const Head& head) {
+    return ranking.scores[static_cast<std::size_t>(head.layer)][static_cast<std::size_t>(head.head)];
+  };
+  EXPECT_EQ(ranking.turns[0], before(ranking.order[0]));
+  // Head 1 of layer 0 was near to its twin, which is gone.
+  const auto at = std::find(ranking.order.begin(), ranking.order.end(), Head{0, 1}) - ranking.order.begin();
+  ASSERT_LT(at, 6);
+  EXPECT_LT(before({0, 1}), 0.01);
+  EXPECT_GT(ranking.turns[static_cast<std::size_t>(at)], 0.1);
+  // Two heads are left, one of each layer, with nothing to be near to.
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(std::isnan(ranking.turns[i]), i >= 6) << i;
+}
+
 TEST(PruneRanking, MagnitudeAndRandomAscend) {
   const auto setup = made("softmax");
   for (const char* by : {"magnitude", "random"}) {
@@ -71,6 +91,7 @@ TEST(PruneRanking, MagnitudeAndRandomAscend) {
       const double score = ranking.scores[static_cast<std::size_t>(head.layer)][static_cast<std::size_t>(head.head)];
       EXPECT_GT(score, before) << by;
       before = score;
+      EXPECT_EQ(score, ranking.turns[static_cast<std::size_t>(&head - ranking.order.data())]) << by;
     }
   }
   const auto order = [&](std::uint64_t seed) { return rank_heads(setup.trained, {}, "random", {.seed = seed}).order; };

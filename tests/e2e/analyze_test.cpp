@@ -57,6 +57,15 @@ TEST_F(Analyze, RecordedCasesAreFilesToo) {
   }
 }
 
+// Two pages in one folder keep their graphs.
+TEST_F(Analyze, FilesBesideAPageHaveItsName) {
+  const std::string golden = SADDLE_SOURCE_DIR "/tests/golden/causal-discovery/";
+  for (const std::string name : {"icd_attention_n8", "icd_attention_n12"})
+    json("saddle analyze causal_discovery " + golden + name + ".safetensors --json --html " + name + ".html");
+  EXPECT_NE(sh("cat icd_attention_n8_graph.dot").out, sh("cat icd_attention_n12_graph.dot").out);
+  EXPECT_THAT(sh("cat icd_attention_n8_graph.dot").out, HasSubstr("graph"));
+}
+
 TEST_F(Analyze, TheCounterexampleKeepsItsRank) {
   const auto document =
       json("saddle analyze rank_collapse --example --set beta=1 --set layers=4000 --json --html page.html");

@@ -53,6 +53,35 @@ std::string set_text(const SearchResult& search, const std::vector<std::string>&
   return text;
 }
 
+// Whether the graph of a head offers anything at all.
+bool has_neighbours(const Answer& answer) {
+  const Graph& graph = answer.discovery.graph;
+  for (Index v = 0; v < graph.size(); ++v)
+    if (v != *answer.target && graph.adjacent(v, *answer.target)) return true;
+  return false;
+}
+
+// Predictions that no way of searching explained.
+struct Unexplained {
+  Index count = 0;
+  Index tried = 0;    // all sets of up to so many steps were tried for each of them
+  bool whole = true;  // all sets were
+
+  void add(const SearchResult& all, std::size_t candidates) {
+    tried = count == 0 ? all.tried : std::min(tried, all.tried);
+    whole = whole && all.tried == static_cast<Index>(candidates);
+    ++count;
+  }
+  std::string text(Index predictions, Index max_calls) const {
+    const std::string searched =
+        whole        ? "all sets of steps were tried"
+        : tried == 0 ? fmt::format("{} questions did not reach all single steps", max_calls)
+                     : fmt::format("all sets of up to {} step{} were tried, of larger ones what {} questions reach",
+                                   tried, tried == 1 ? "" : "s", max_calls);
+    return fmt::format("No search explained {} of {} predictions: {}.", count, predictions, searched);
+  }
+};
+
 Json json_of(const SearchResult& search) {
   return {{"found", search.found}, {"tokens", search.tokens}, {"calls", search.calls}, {"becomes", search.becomes}};
 }
@@ -68,7 +97,8 @@ Result explain_model(const ProbedModel& model, Request request, const ModelExpla
                        {}};
   Tally graph{"the causal graph (CLEANN), each head"}, best{"the causal graph, all heads, smallest set"},
       weight{"order of attention weights, each head"}, all{"all sets"};
-  Index both = 0, smaller = 0, larger = 0;
+  Index both = 0, smaller = 0, larger = 0, alone = 0;
+  Unexplained unexplained;
   Json samples = Json::array();
   const bool one = chosen.samples.size() == 1;
   std::string settings;  // the same for all
@@ -84,6 +114,7 @@ Result explain_model(const ProbedModel& model, Request request, const ModelExpla
     }
     const SearchResult exhaustive = search_exhaustively({candidates.begin(), candidates.end()}, judge, own);
     all.add(exhaustive);
+    bool explained = exhaustive.found;
     SearchResult smallest;
     Json heads = Json::array();
     for (const ModelExplanation& found : of_heads) {
@@ -91,6 +122,8 @@ Result explain_model(const ProbedModel& model, Request request, const ModelExpla
       settings = settings_text(found.answer);
       graph.add(found.by_graph);
       weight.add(found.by_weight);
+      explained = explained || found.by_graph.found || found.by_weight.found;
+      alone += has_neighbours(found.answer) ? 0 : 1;
       smallest.calls += found.by_graph.calls;
       if (found.by_graph.found && (!smallest.found || found.by_graph.tokens.size() < smallest.tokens.size())) {
         smallest.found = true;
@@ -120,17 +153,21 @@ Result explain_model(const ProbedModel& model, Request request, const ModelExpla
               found.by_graph.tokens.end())
             marked.push_back(static_cast<Index>(v));
         const std::string dot = fmt::format("layer{}_head{}.dot", chosen.at, h);
-        result.networks.push_back(to_network(
-            found.answer, fmt::format("Graph of {}, prediction and explanation marked", found.answer.request.file), dot,
-            marked));
+        result.networks.push_back(to_network(found.answer,
+                                             fmt::format("Graph of {}, prediction{} marked", found.answer.request.file,
+                                                         found.by_graph.found ? " and explanation" : ""),
+                                             dot, marked));
         result.files.emplace_back(dot, found.answer.dot);
       }
     }
+    if (!explained) unexplained.add(exhaustive, candidates.size());
     best.add(smallest);
+    Json all_sets = json_of(exhaustive);
+    all_sets["tried"] = exhaustive.tried;
     samples.push_back({{"sample", chosen.number(b)},
                        {"predicted", judge.predicted()},
                        {"probability", judge.probability()},
-                       {"all_sets", json_of(exhaustive)},
+                       {"all_sets", all_sets},
                        {"heads", heads}});
   }
   analysis::Table summary{"Ways to search", {"way", "explained", "mean size", "mean calls"}, {}};
@@ -149,10 +186,10 @@ Result explain_model(const ProbedModel& model, Request request, const ModelExpla
       fmt::format("Where both find one, the set of the graph is smaller than that of the order of weights in {} of {} "
                   "cases and larger in {}.",
                   smaller, both, larger));
-  if (all.found < all.asked)
+  if (unexplained.count > 0) result.findings.push_back(unexplained.text(all.asked, own.max_calls));
+  if (alone > 0)
     result.findings.push_back(fmt::format(
-        "{} of {} predictions stay the same without any set that {} questions reach: they do not hang on few steps.",
-        all.asked - all.found, all.asked, own.max_calls));
+        "In {} of {} graphs the prediction has no neighbour: there the graph offers no set.", alone, graph.asked));
   result.findings.push_back(settings);
   result.tables = {std::move(summary), std::move(each)};
   result.figures = {{"explained by the graph", static_cast<double>(graph.found) / static_cast<double>(graph.asked)},

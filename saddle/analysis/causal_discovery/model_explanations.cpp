@@ -156,6 +156,7 @@ SearchResult search_exhaustively(const Nodes& tokens, Judge& judge, const ModelE
         search.becomes = now;
       }
       waiting.clear();
+      if (!more) search.tried = size;
       if (last) return search;
     }
   }

@@ -17,6 +17,7 @@ struct SearchResult {
   Nodes tokens = {};   // positions in the input, of the first that was found
   Index calls = 0;     // sets that the model was asked about
   Index becomes = -1;  // the class predicted without them
+  Index tried = 0;     // of trying all sets: those of up to so many tokens were all asked about
 };
 
 // One head of one sample, or, with head -1, what needs no head.

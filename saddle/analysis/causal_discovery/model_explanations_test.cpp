@@ -13,6 +13,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 using Texts = std::map<std::string, std::string>;
 
@@ -99,6 +100,10 @@ TEST(ModelExplanations, TryingAllSetsFindsTheToken) {
   const SearchResult none = search_exhaustively({0, 1, 2, 3, 4}, stubborn, few);
   EXPECT_FALSE(none.found);
   EXPECT_EQ(none.calls, 7);
+  EXPECT_EQ(none.tried, 1);  // of the pairs only two
+  few.max_calls = 15;
+  EXPECT_EQ(search_exhaustively({0, 1, 2, 3, 4}, stubborn, few).tried, 2);
+  EXPECT_EQ(search_exhaustively({0, 1, 2, 3, 4}, stubborn, {}).tried, 5);
 }
 
 // The graph may miss the token, but what it finds is right, and no larger than it must be.
@@ -147,6 +152,48 @@ TEST(ModelExplanations, AsAnAnalysis) {
   EXPECT_TRUE(all.networks.empty());
   EXPECT_EQ(all.tables.at(1).rows.size(), 6U);  // three samples, two heads
   EXPECT_EQ(nlohmann::json::parse(all.json)["removal"], "close");
+}
+
+// Predictions that some search explained are not counted, and what was not searched is not claimed.
+TEST(ModelExplanations, FindingsSayWhatWasSearched) {
+  const auto findings = [](Index key, const std::string& max_calls) {
+    Oracle oracle;
+    oracle.key = key;
+    analysis::Options options(Texts{{"explain", "true"}, {"sample", "all"}, {"max_calls", max_calls}});
+    return analysis().on_model(model(oracle, 3), options).findings;
+  };
+  using testing::Contains;
+  // One question does not find the token among all sets; the order of weights does.
+  EXPECT_THAT(findings(2, "1"), Not(Contains(HasSubstr("No search"))));
+  EXPECT_THAT(findings(99, "1"),
+              Contains("No search explained 3 of 3 predictions: 1 questions did not reach all single steps."));
+  EXPECT_THAT(findings(99, "6"), Contains("No search explained 3 of 3 predictions: all sets of up to 1 step were "
+                                          "tried, of larger ones what 6 questions reach."));
+  EXPECT_THAT(findings(99, "15"), Contains("No search explained 3 of 3 predictions: all sets of steps were tried."));
+}
+
+// Attention of every token to itself alone: nothing hangs together.
+TEST(ModelExplanations, AGraphWithoutNeighboursOffersNothing) {
+  Oracle oracle;
+  ProbedModel apart = model(oracle, 1);
+  for (Index h = 0; h < 2; ++h)
+    for (Index i = 0; i < 4; ++i)
+      for (Index j = 0; j < 4; ++j) apart.probes[0].layers[0].weights(0, h, i, j) = i == j ? 1 : 0;
+  analysis::Options options(Texts{{"explain", "true"}, {"samples", "12"}, {"alpha", "0.0001"}});
+  const Result result = analysis().on_model(apart, options);
+  EXPECT_THAT(result.findings, testing::Contains("In 2 of 2 graphs the prediction has no neighbour: there the graph "
+                                                 "offers no set."));
+  EXPECT_EQ(result.networks.at(0).title, "Graph of layer 0, head 0, prediction marked");
+}
+
+TEST(ModelExplanations, AnExplanationIsMarkedWhereThereIsOne) {
+  Oracle oracle;
+  analysis::Options options(Texts{{"explain", "true"}});
+  const Result result = analysis().on_model(model(oracle, 1), options);
+  const auto heads = nlohmann::json::parse(result.json)["samples"][0]["heads"];
+  for (std::size_t h = 0; h < heads.size(); ++h)
+    EXPECT_EQ(result.networks.at(h).title.find("and explanation") != std::string::npos,
+              heads[h]["by_graph"]["found"].get<bool>());
 }
 
 // No way to search takes tokens that were not asked about.

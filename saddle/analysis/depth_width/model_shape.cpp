@@ -161,8 +161,11 @@ bool is_gated(const Json& document, const std::string& type) {
              "internlm", "deepseek", "granite", "baichuan", "chatglm", "dbrx", "gpt_oss", "modernbert"});
 }
 
-// Layers that are no attention, or none that this counts.
-bool has_other_layers(const Json& document) {
+// Layers that are no attention, or none that this counts. Some files leave the sizes of such layers out.
+bool has_other_layers(const Json& document, const std::string& model) {
+  if (begins_with_one(model, {"mamba", "falcon_mamba", "falcon_h1", "rwkv", "xlstm", "recurrent_gemma", "jamba",
+                              "zamba", "bamba", "nemotron_h", "granitemoehybrid", "lfm2", "retnet", "hyena"}))
+    return true;
   for (const char* key :
        {"linear_num_key_heads", "attn_layer_period", "mamba_d_state", "ssm_cfg", "ssm_state_size", "state_size",
         "block_types", "hybrid_override_pattern", "layers_block_type", "linear_attn_config"})
@@ -272,7 +275,10 @@ void read_experts(const Json& document, const std::string& file, ModelShape& sha
 // Models of an encoder and a decoder; the theory knows one stack.
 void read_decoder(const Json& document, const std::string& file, ModelShape& shape) {
   if (begins_with_one(shape.model, {"xlnet"})) shape.other_stack = "it attends in two streams and in many orders";
-  const bool both = document.contains("encoder_layers") && document.contains("decoder_layers");
+  const bool both = (document.contains("encoder_layers") && document.contains("decoder_layers")) ||
+                    begins_with_one(shape.model, {"t5", "mt5", "umt5", "longt5", "switch_transformers", "bart", "mbart",
+                                                  "plbart", "pegasus", "bigbird_pegasus", "marian", "m2m_100",
+                                                  "whisper", "blenderbot", "led", "prophetnet"});
   if (!is_true(document, "is_encoder_decoder") && (document.contains("is_encoder_decoder") || !both)) return;
   shape.other_stack = "it is an encoder with a decoder, and the shape is that of the encoder";
   shape.decoder_depth = first_of(document, {"num_decoder_layers", "decoder_layers"}, file);
@@ -331,7 +337,8 @@ ModelShape hugging_face_shape(const Json& given, const std::string& file) {
   shape.distinct_layers = first_of(document, {"num_hidden_groups"}, file);
   if (shape.gated && shape.hidden == 0 && (shape.experts == 0 || shape.dense_layers > 0) && shape.uncounted.empty())
     shape.uncounted = "it does not say how wide the feed-forward networks are (intermediate_size)";
-  if (has_other_layers(document)) shape.uncounted = "some of its layers are of another kind than attention";
+  if (has_other_layers(document, shape.model))
+    shape.uncounted = "some of its layers are of another kind than attention, of which rule and theory say nothing";
   static constexpr std::array<std::string_view, 14> encoders{
       "bert", "roberta", "distilbert", "electra",  "deberta", "albert", "xlm-roberta",
       "vit",  "deit",    "beit",       "wav2vec2", "hubert",  "esm",    "modernbert"};

@@ -198,6 +198,26 @@ TEST(ModelShape, DecodersCountBesideEncoders) {
   EXPECT_DOUBLE_EQ(albert.layer_params(), 12.0 * 768 * 768);
 }
 
+// Files that leave out what follows from the type.
+TEST(ModelShape, TheTypeTellsWhatTheFileDoesNot) {
+  const ModelShape t5 = parse_model_shape(
+      R"({"model_type": "t5", "num_layers": 6, "d_model": 512, "num_heads": 8, "d_kv": 64, "d_ff": 2048})",
+      "config.json");
+  EXPECT_THAT(t5.other_stack, HasSubstr("encoder with a decoder"));
+  EXPECT_EQ(t5.decoder_depth, 6);
+  EXPECT_FALSE(t5.decoder_only);
+  const ModelShape encoder = parse_model_shape(
+      R"({"model_type": "t5", "num_layers": 6, "d_model": 512, "is_encoder_decoder": false})", "config.json");
+  EXPECT_EQ(encoder.other_stack, "");
+  for (const char* type : {"mamba", "mamba2", "falcon_mamba", "rwkv"}) {
+    const ModelShape shape = parse_model_shape(
+        R"({"num_hidden_layers": 24, "hidden_size": 768, "model_type": ")" + std::string(type) + "\"}", "config.json");
+    EXPECT_THAT(shape.uncounted, HasSubstr("another kind than attention")) << type;
+  }
+  EXPECT_EQ(parse_model_shape(R"({"model_type": "falcon", "num_hidden_layers": 2, "hidden_size": 8})", "").uncounted,
+            "");
+}
+
 TEST(ModelShape, NamesOfBloom) {
   const ModelShape bloom = parse_model_shape(
       R"({"model_type": "bloom", "n_embed": 14336, "n_layer": 70, "num_attention_heads": 112})", "config.json");

@@ -8,6 +8,7 @@ namespace saddle::analysis::depth_width {
 namespace {
 
 Result result_of(PlanRequest request, Options& options) {
+  request.analyze = true;
   request.band = options.number("band", request.band);
   request.multiple = options.integer("multiple", request.multiple);
   options.check();

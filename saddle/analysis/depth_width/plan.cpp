@@ -39,6 +39,11 @@ double read_amount(const std::string& option, const std::string& text) {
   return *number * unit;
 }
 
+// An option of the planner where both the command and the analysis have it.
+std::string option_name(const PlanRequest& request, const char* name) {
+  return request.analyze ? fmt::format("--set {}=", name) : fmt::format("--{}", name);
+}
+
 void check_sizes(const PlanRequest& request) {
   const std::pair<const char*, Index> sizes[] = {
       {"--depth", request.depth}, {"--width", request.width}, {"--heads", request.heads}};
@@ -46,9 +51,11 @@ void check_sizes(const PlanRequest& request) {
     if (value != PlanRequest::not_given && (value < 1 || value > largest))
       throw InvalidArgument(fmt::format("{} must be a whole number from 1 to {}, found {}", name, largest, value));
   if (request.multiple < 1 || request.multiple > largest)
-    throw InvalidArgument(fmt::format("--multiple must be at least 1, found {}", request.multiple));
+    throw InvalidArgument(
+        fmt::format("{} must be at least 1, found {}", option_name(request, "multiple"), request.multiple));
   if (!(request.band >= 0) || !std::isfinite(request.band))
-    throw InvalidArgument(fmt::format("--band must be 0 or above, found {}", format_number(request.band)));
+    throw InvalidArgument(
+        fmt::format("{} must be 0 or above, found {}", option_name(request, "band"), format_number(request.band)));
 }
 
 PlanRow row_of(const std::string& mark, Index depth, Index width, double band) {
@@ -105,7 +112,20 @@ std::string note_on_weights(const ModelShape& model, double counted) {
                      active < all ? fmt::format(", of which a token meets {}", amount_text(active)) : "", rule);
 }
 
-std::vector<std::string> notes_on(const Plan& plan, Index multiple) {
+// Where no shape is as small as the size that it is for.
+std::string note_on_budget(const Plan& plan, const PlanRequest& request) {
+  const double least = params_of(1, static_cast<double>(request.multiple));
+  if (!(least > plan.params)) return "";
+  std::string note = fmt::format("the smallest shape, one layer of width {}, has {} parameters, ", request.multiple,
+                                 amount_text(least));
+  note = plan.asked ? fmt::format("over the budget: {}and {} were asked for", note, amount_text(plan.params))
+                    : fmt::format("{}more than the {} of the given one", note, amount_text(plan.params));
+  return request.multiple > 1
+             ? note + fmt::format("; a smaller {} makes narrower ones", option_name(request, "multiple"))
+             : note;
+}
+
+std::vector<std::string> notes_on(const Plan& plan, const PlanRequest& request) {
   std::vector<std::string> notes;
   const auto depth = static_cast<double>(plan.recommended.depth);
   if (plan.model && !plan.model->other_stack.empty())
@@ -121,12 +141,7 @@ std::vector<std::string> notes_on(const Plan& plan, Index multiple) {
   if (plan.model)
     if (const std::string note = note_on_weights(*plan.model, plan.given->standing.params); !note.empty())
       notes.push_back(note);
-  if (const double least = params_of(1, static_cast<double>(multiple)); least > plan.params)
-    notes.push_back(
-        fmt::format("over the budget: the smallest shape, one layer of width {}, has {} parameters, and {} "
-                    "were asked for{}",
-                    multiple, amount_text(least), amount_text(plan.params),
-                    multiple > 1 ? "; a smaller --multiple makes narrower ones" : ""));
+  if (std::string note = note_on_budget(plan, request); !note.empty()) notes.push_back(std::move(note));
   if (plan.recommended.depth_continuous < 3) {
     notes.emplace_back("the rule says little about models this small: it was fitted above a million parameters");
   } else if (plan.params > Fitted::params_to || depth > Fitted::depth_to || plan.params < Fitted::params_from) {
@@ -163,6 +178,7 @@ Plan make_plan(const PlanRequest& request) {
   Plan plan;
   plan.tokens = read_amount("--tokens", request.tokens);
   plan.params = size_from(request, plan.tokens);
+  plan.asked = plan.params > 0;
   if (!request.config.empty()) {
     if (request.depth != PlanRequest::not_given || request.width != PlanRequest::not_given)
       throw InvalidArgument("--config tells depth and width already", "leave out --depth and --width, or --config");
@@ -200,7 +216,7 @@ Plan make_plan(const PlanRequest& request) {
   Index heads = request.heads != PlanRequest::not_given ? request.heads : plan.model ? plan.model->heads : 0;
   if (heads == 0) heads = std::max<Index>(1, plan.theory_width / head_width);
   plan.theory = theory(depth, plan.theory_width, heads);
-  plan.notes = notes_on(plan, request.multiple);
+  plan.notes = notes_on(plan, request);
   return plan;
 }
 

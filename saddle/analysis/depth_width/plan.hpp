@@ -21,6 +21,7 @@ struct PlanRequest {
   Index heads = not_given;                     // for the bounds of the theory; else of the config, or of width 64
   Index multiple = 64;                         // widths are multiples of it
   double band = 1;                             // standard errors of the fit that count as balanced
+  bool analyze = false;                        // names stand in messages as in saddle analyze, "--set multiple="
 };
 
 // A shape with what the rule says about it.
@@ -33,6 +34,7 @@ struct PlanRow {
 struct Plan {
   std::optional<ModelShape> model;  // of the config
   double params = 0, tokens = 0;    // tokens 0: not given
+  bool asked = false;               // for so many parameters; else they are those of the given shape
   std::optional<PlanRow> given;
   Recommendation recommended{};
   std::vector<PlanRow> rows;  // given, then recommended and others of the size by depth
@@ -45,6 +47,8 @@ struct Plan {
 // of parameters, or else from the rule. Throws InvalidArgument; IoError and DataError for the config.
 SADDLE_API Plan make_plan(const PlanRequest& request);
 
+// The given shape is that of a model of another size than was asked for.
+SADDLE_API bool of_another_size(const Plan& plan);
 // "width 12288 carries 78.9 layers": two sentences on the given shape and the best one.
 SADDLE_API std::string verdict(const Plan& plan);
 // Of a row: a recommendation that rounding alone took off the line counts as balanced.

@@ -32,6 +32,10 @@ Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : 
 
 }  // namespace
 
+bool of_another_size(const Plan& plan) {
+  return plan.model && plan.asked && std::fabs(plan.given->standing.params / plan.params - 1) > 0.01;
+}
+
 std::string verdict(const Plan& plan) {
   const Recommendation& best = plan.recommended;
   std::string text;
@@ -46,7 +50,8 @@ std::string verdict(const Plan& plan) {
         given.standing.regime == Regime::could_be_deeper ? "could be deeper" : "is " + to_string(given.standing.regime),
         given.depth, given.standing.transition_width, depths);
   }
-  text += fmt::format("Best for this size: {} layer{} of width {} (on the line {:.1f} and {:.0f}).\n", best.depth,
+  const std::string size = of_another_size(plan) ? amount_text(plan.params) + " parameters" : "this size";
+  text += fmt::format("Best for {}: {} layer{} of width {} (on the line {:.1f} and {:.0f}).\n", size, best.depth,
                       best.depth == 1 ? "" : "s", best.width_rounded, best.depth_continuous, best.width_continuous);
   return text;
 }

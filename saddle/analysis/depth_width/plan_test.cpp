@@ -155,6 +155,26 @@ TEST(Plan, ShapesOverTheBudgetAreNoted) {
   EXPECT_THAT(notes("50k", 64), Not(Contains(HasSubstr("over the budget"))));
 }
 
+// An analysis has other options than the planner, and nobody asked it for a size.
+TEST(Plan, NotesOfAnAnalysisNameItsOptions) {
+  ProbedModel model;
+  Probe& probe = model.probes.emplace_back();
+  probe.tokens = Array<double, 3>({1, 2, 16});
+  probe.layers.resize(1);
+  Options options;
+  const Result small = analysis().on_model(model, options);
+  EXPECT_THAT(small.findings,
+              Contains(AllOf(HasSubstr("more than the 3.07 k of the given one"), HasSubstr("a smaller --set multiple="),
+                             Not(HasSubstr("--multiple")), Not(HasSubstr("asked for")), Not(HasSubstr("budget")))));
+  Options wrong(std::map<std::string, std::string>{{"multiple", "0"}});
+  EXPECT_THAT([&] { analysis().on_model(model, wrong); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("--set multiple= must be at least 1")));
+  PlanRequest given;
+  given.depth = 1;
+  given.width = 16;
+  EXPECT_THAT(make_plan(given).notes, Contains(AllOf(HasSubstr("of the given one"), HasSubstr("smaller --multiple"))));
+}
+
 std::vector<std::string> notes_on(const std::string& config) {
   std::string folder = (std::filesystem::temp_directory_path() / "saddle-plan-XXXXXX").string();
   EXPECT_NE(::mkdtemp(folder.data()), nullptr);

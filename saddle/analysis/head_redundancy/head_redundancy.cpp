@@ -29,6 +29,15 @@ Matrix rows_of(const Array<double, 4>& heads, const std::vector<Index>& lengths,
   return rows;
 }
 
+Json list_of(const Array<double, 2>& matrix) {
+  Json rows = Json::array();
+  for (Index i = 0; i < matrix.shape()[0]; ++i) {
+    const auto own = row(matrix, i);
+    rows.push_back(std::vector<double>(own.begin(), own.end()));
+  }
+  return rows;
+}
+
 double linear_cka(const Matrix& a, const Matrix& b) {
   const Matrix x = a.rowwise() - a.colwise().mean(), y = b.rowwise() - b.colwise().mean();
   const double scale = (x.transpose() * x).norm() * (y.transpose() * y).norm();
@@ -81,15 +90,17 @@ Result on_model(const ProbedModel& model, Options& options) {
                             fmt::format("{:.4g}", m.deviation), fmt::format("{:.4g}", m.norm),
                             fmt::format("{:.3f}", m.relative), fmt::format("{:.3f}", m.cosine),
                             fmt::format("{:.3f}", m.cka)});
-      layers.push_back({{"layer", layer},
-                        {"attention", own.attention},
-                        {"distance", m.distance},
-                        {"deviation", m.deviation},
-                        {"norm", m.norm},
-                        {"relative", m.relative},
-                        {"cosine", m.cosine},
-                        {"cka", m.cka},
-                        {"silent", m.silent}});
+      layers.push_back(
+          {{"layer", layer},
+           {"attention", own.attention},
+           {"distance", m.distance},
+           {"deviation", m.deviation},
+           {"norm", m.norm},
+           {"relative", m.relative},
+           {"cosine", m.cosine},
+           {"cka", m.cka},
+           {"silent", m.silent},
+           {"pairs", {{"relative", list_of(m.pairs)}, {"cosine", list_of(m.cosines)}, {"cka", list_of(m.ckas)}}}});
       if (probe.split == "test")
         result.maps.push_back(
             {fmt::format("layer {}: distance of head and head by their size", layer), "head", "head", m.pairs, true});
@@ -118,7 +129,7 @@ Result on_model(const ProbedModel& model, Options& options) {
 Measures measure(const Array<double, 4>& heads, const std::vector<Index>& lengths) {
   const Index H = heads.shape()[1];
   Measures m;
-  m.pairs = Array<double, 2>({H, H});
+  m.pairs = m.cosines = m.ckas = Array<double, 2>({H, H});
   std::vector<Matrix> rows;
   for (Index h = 0; h < H; ++h) rows.push_back(rows_of(heads, lengths, h));
   const Index count = rows.empty() ? 0 : rows[0].rows();
@@ -144,9 +155,12 @@ Measures measure(const Array<double, 4>& heads, const std::vector<Index>& length
       squares += distances.squaredNorm() / static_cast<double>(count) / pairs;
       const Eigen::ArrayXd sizes = rows[s].rowwise().norm().array() * rows[t].rowwise().norm().array();
       const Eigen::ArrayXd products = (rows[s].array() * rows[t].array()).rowwise().sum();
-      m.cosine += (sizes > 0).select(products / sizes, 0.0).mean() / pairs;
-      m.cka += linear_cka(rows[s], rows[t]) / pairs;
+      m.cosines(s, t) = m.cosines(t, s) = (sizes > 0).select(products / sizes, 0.0).mean();
+      m.ckas(s, t) = m.ckas(t, s) = linear_cka(rows[s], rows[t]);
+      m.cosine += m.cosines(s, t) / pairs;
+      m.cka += m.ckas(s, t) / pairs;
     }
+  for (Index h = 0; h < H; ++h) m.cosines(h, h) = m.ckas(h, h) = is_silent(h) ? 0 : 1;
   m.deviation = std::sqrt(std::max(0.0, squares - m.distance * m.distance));
   m.relative = m.norm > 0 ? m.distance / m.norm : 0;
   return m;

@@ -14,6 +14,7 @@ struct Measures {
   double cosine = 0;                   // mean cosine of y_s and y_t
   double cka = 0;                      // mean linear CKA between the outputs of two heads over tokens
   Array<double, 2> pairs;              // [H,H], mean |y_s - y_t| by the norm
+  Array<double, 2> cosines, ckas;      // [H,H]; 0 where one of the two is silent
   std::vector<Index> silent;           // heads whose outputs are 0 at every token
 };
 

@@ -36,6 +36,8 @@ TEST(HeadRedundancy, CopiesAreRedundant) {
   EXPECT_EQ(m.distance, 0);
   EXPECT_NEAR(m.cosine, 1, 1e-12);
   EXPECT_NEAR(m.cka, 1, 1e-12);
+  EXPECT_NEAR(m.cosines(1, 0), 1, 1e-12);
+  EXPECT_NEAR(m.ckas(0, 1), 1, 1e-12);
 }
 
 TEST(HeadRedundancy, LeavesPaddingOut) {

@@ -131,12 +131,10 @@ Json show_masks(Index N, Index window, std::uint64_t seed, Result& result) {
     }
     chart.curves.push_back(std::move(curve));
     const auto centres = std::count(own.graph.centre.begin(), own.graph.centre.end(), true);
-    table.rows.push_back(
-        {kind, std::to_string(centres), own.graph.radius < 0 ? "none" : std::to_string(own.graph.radius),
-         until < 0 ? fmt::format("not in {}", layers) : std::to_string(until), fmt::format("{:.4f}", own.measured),
-         own.guaranteed < 1                   ? fmt::format("{:.10g}", own.guaranteed)
-         : own.graph.quasi_strongly_connected ? "below 1 by less than 1e-16"
-                                              : "nothing"});
+    table.rows.push_back({kind, std::to_string(centres),
+                          own.graph.radius < 0 ? "none" : std::to_string(own.graph.radius),
+                          until < 0 ? fmt::format("not in {}", layers) : std::to_string(until),
+                          fmt::format("{:.4f}", own.measured), promise_text(own.guaranteed, own.promised, 10)});
     rows.push_back({{"mask", kind},
                     {"centres", centres},
                     {"radius", own.graph.radius},

@@ -1,4 +1,6 @@
 // Rank collapse in a trained model: the tokens of every sample from block to block.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -76,12 +78,27 @@ Matrix identity(Index N) {
   return x;
 }
 
+// Tokens of all blocks, or of none.
+void require_tokens(const Probe& probe) {
+  const auto L = static_cast<Index>(probe.layers.size());
+  const auto shown =
+      std::count_if(probe.layers.begin(), probe.layers.end(), [](const auto& layer) { return !layer.tokens.empty(); });
+  if (probe.tokens.empty() || shown == L) return;
+  const auto silent =
+      std::find_if(probe.layers.begin(), probe.layers.end(), [](const auto& layer) { return layer.tokens.empty(); });
+  throw InvalidArgument(
+      fmt::format("rank_collapse: layer {} does not show its tokens: {} layers need tokens {} times, found {}",
+                  silent - probe.layers.begin(), L, L + 1, shown + 1),
+      "tokens [L+1,B,N,X] has one entry more than there are layers: those before the first layer come first");
+}
+
 Course course_of(const Probe& probe, double rank_rtol) {
   const std::vector<Array<double, 4>> weights = weights_of(probe);
   const bool tokens = !probe.tokens.empty();
   if (probe.layers.empty() || (!tokens && weights.empty()))
     throw NotSupported("rank_collapse: this model shows neither its tokens between blocks nor its attention weights",
                        {}, "models that do: all with the usual encoder, such as time_series or vision_transformer");
+  require_tokens(probe);
   std::vector<Trace> traces;
   std::vector<std::vector<Measures>> pure;
   for (std::size_t b = 0; b < probe.lengths.size(); ++b) {
@@ -91,11 +108,8 @@ Course course_of(const Probe& probe, double rank_rtol) {
     const std::vector<Matrix> attention = mean_attention(weights, sample, length);
     std::vector<Matrix> course{tokens ? tokens_of(probe.tokens, sample, length) : identity(length)};
     if (!weights.empty()) pure.push_back(pure_attention(course[0], attention));
-    for (std::size_t l = 0; l < probe.layers.size(); ++l) {
-      if (tokens && probe.layers[l].tokens.empty())
-        throw InvalidArgument("rank_collapse: layer " + std::to_string(l) + " does not show its tokens");
-      if (tokens) course.push_back(tokens_of(probe.layers[l].tokens, sample, length));
-    }
+    for (const ProbedLayer& layer : probe.layers)
+      if (tokens) course.push_back(tokens_of(layer.tokens, sample, length));
     // Attention maps alone: what they do to tokens that are all different.
     if (!tokens)
       for (const Matrix& own : attention) course.push_back(product(own, course.back()));

@@ -158,6 +158,32 @@ TEST(RankCollapseFiles, AttentionMapsAlone) {
   EXPECT_THAT(result.findings.back(), HasSubstr("Only attention weights are given"));
 }
 
+// Whether there is a promise is decided by the graph, not by what rounding leaves of the rate.
+TEST(RankCollapseFiles, APromiseNearOneIsAPromise) {
+  const auto shown = [](double eps, bool connected) {
+    TensorFile file;
+    Tensor weights(DType::f64, {3, 1, 1, 2, 2});
+    for (Index l = 0; l < 3; ++l) {
+      weights.set(l * 4, 1);
+      weights.set(l * 4 + 2, connected ? eps : 0);
+      weights.set(l * 4 + 3, connected ? 1 - eps : 1);
+    }
+    file.tensors.emplace("weights", weights);
+    return of(file);
+  };
+  const Result near = shown(4e-16, true), rounded = shown(1e-18, true), apart = shown(0, false);
+  EXPECT_THAT(near.findings[1], HasSubstr("promises a factor below 1 by 4e-16 for the oscillation"));
+  EXPECT_EQ(near.tables[0].rows[0].back(), "below 1 by 4e-16");
+  EXPECT_EQ(Json::parse(rounded.json)["splits"][0]["guaranteed_rate"], 1);
+  EXPECT_EQ(Json::parse(rounded.json)["splits"][0]["promised"], true);
+  EXPECT_THAT(rounded.findings[1], HasSubstr("promises a factor below 1 by less than 1e-16 for the oscillation"));
+  EXPECT_EQ(rounded.tables[0].rows[0].back(), "below 1 by less than 1e-16");
+  expect_bound_holds(rounded, "test");
+  EXPECT_THAT(apart.findings[1], HasSubstr("promises nothing here"));
+  EXPECT_EQ(apart.tables[0].rows[0].back(), "nothing");
+  EXPECT_EQ(Json::parse(apart.json)["splits"][0]["promised"], false);
+}
+
 // The theorem is about rows that sum to 1.
 TEST(RankCollapseFiles, OtherWeightsHaveNoRate) {
   TensorFile file;
@@ -179,6 +205,23 @@ TEST(RankCollapseFiles, AMaskOfTokensHasTheirShape) {
   kept.set(1, 1);
   file.tensors.emplace("token_mask", kept);
   EXPECT_THROW(of(file), DataError);
+}
+
+TEST(RankCollapseFiles, TokensStandBeforeAndBehindEveryLayer) {
+  TensorFile file;
+  Tensor weights(DType::f64, {2, 1, 1, 4, 4});
+  for (Index i = 0; i < weights.size(); ++i) weights.set(i, 0.25);
+  file.tensors.emplace("weights", weights);
+  file.tensors.emplace("tokens", gaussian({2, 1, 4, 3}, "tokens"));
+  try {
+    of(file);
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("2 layers need tokens 3 times, found 2"));
+    EXPECT_THAT(error.hint(), HasSubstr("before the first layer come first"));
+  }
+  file.tensors.at("tokens") = gaussian({3, 1, 4, 3}, "tokens");
+  EXPECT_NO_THROW(of(file));
 }
 
 TEST(RankCollapseFiles, SayWhatIsMissing) {

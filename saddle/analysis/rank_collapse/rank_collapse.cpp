@@ -68,7 +68,10 @@ Trace observe(std::vector<Matrix> tokens, const Mask& mask, std::vector<double> 
   result.measured = measured_rate(mu);
   // Weights of attention that is no average are outside of the theorem.
   const double eps = attention_min.empty() ? 0 : *std::min_element(attention_min.begin(), attention_min.end());
-  if (eps > 0 && eps <= 1) result.guaranteed = guaranteed_rate(result.graph, eps);
+  if (eps > 0 && eps <= 1) {
+    result.guaranteed = guaranteed_rate(result.graph, eps);
+    result.promised = result.graph.quasi_strongly_connected && result.graph.self_loops;
+  }
   result.tokens = std::move(tokens);
   result.attention_min = std::move(attention_min);
   return result;

@@ -61,6 +61,7 @@ struct Trace {
   Graph graph;
   std::vector<double> bound;  // oscillation_bound where it holds: no norm, no residual, one head, W_V = I
   double guaranteed = 1;      // rate per layer of the theorem, 1 where it is silent: norm, residual, several heads
+  bool promised = false;      // it is not silent; a rate below 1 by less than rounding is 1 all the same
   double measured = 1;        // rate per layer of mu_relative
 };
 // Tokens x [N,d] through the stack. Rows of x are taken as they are: for Norm::unit normalise them first.

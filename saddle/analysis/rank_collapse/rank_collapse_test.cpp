@@ -167,6 +167,7 @@ TEST(RankCollapse, NoBoundWhereTheTheoremIsSilent) {
   stack.residual = true;
   EXPECT_TRUE(trace(stack, x, causal_mask(4)).bound.empty());
   EXPECT_EQ(trace(stack, x, causal_mask(4)).guaranteed, 1);
+  EXPECT_FALSE(trace(stack, x, causal_mask(4)).promised);
   stack.residual = false;
   stack.norm = Norm::unit;
   EXPECT_TRUE(trace(stack, x, causal_mask(4)).bound.empty());

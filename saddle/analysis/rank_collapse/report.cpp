@@ -48,6 +48,7 @@ Json json_of(const Course& course) {
           {"oscillation_bound", course.bound},
           {"measured_rate", course.measured},
           {"guaranteed_rate", course.guaranteed},
+          {"promised", course.promised},
           {"radius", course.graph.radius},
           {"centres", centres_of(course.graph)},
           {"quasi_strongly_connected", course.graph.quasi_strongly_connected},
@@ -81,11 +82,12 @@ std::string rate_text(const Course& course) {
   std::string text = fmt::format("{}: mu/|X| changes by a factor of {:.3g} per block", course.name, course.measured);
   if (const std::string alone = rate_or_nothing(course.pure, &Measures::mu_relative); !alone.empty())
     text += fmt::format(", attention alone with these weights would make it {}", alone);
-  if (course.guaranteed >= 1) return text + "; the theorem promises nothing here.";
-  return text +
-         fmt::format("; in the long run the theorem promises a factor of at most {:.6g} for {} of attention alone{}.",
-                     course.guaranteed, course.bound.empty() ? "mu" : "the oscillation",
-                     course.bound.empty() ? ", as long as products of its value matrices stay bounded" : "");
+  if (!course.promised) return text + "; the theorem promises nothing here.";
+  const std::string promise = promise_text(course.guaranteed, true, 6);
+  return text + fmt::format("; in the long run the theorem promises a factor {}{} for {} of attention alone{}.",
+                            promise.starts_with("below") ? "" : "of at most ", promise,
+                            course.bound.empty() ? "mu" : "the oscillation",
+                            course.bound.empty() ? ", as long as products of its value matrices stay bounded" : "");
 }
 
 // (1 - k eps^r)^floor(t/r) of the theorem, times the oscillation at the start.
@@ -144,14 +146,16 @@ Course mean_course(const std::string& name, const std::vector<Trace>& traces, bo
   course.name = name;
   course.graph = traces.front().graph;
   course.guaranteed = course.measured = 0;
+  course.promised = true;
   const double share = 1 / static_cast<double>(traces.size());
   for (const Trace& trace : traces) {
     add(course.measures, trace.measures, share);
     course.measured += share * (std::isnan(trace.measured) ? 1 : trace.measured);
     course.guaranteed = std::max(course.guaranteed, trace.guaranteed);
+    course.promised = course.promised && trace.promised;
   }
   for (const auto& own : pure) add(course.pure, own, 1 / static_cast<double>(pure.size()));
-  if (identity && course.guaranteed < 1)
+  if (identity && course.promised)
     for (const Trace& trace : traces) add(course.bound, bound_of(trace), share);
   return course;
 }
@@ -177,6 +181,13 @@ std::string graph_text(const Graph& graph) {
   return fmt::format(
       "{} of {} tokens reach{} all others (centres), so it is quasi-strongly connected, with radius {}{}", centres, N,
       centres == 1 ? "es" : "", graph.radius, graph.strongly_connected ? "; all reach all (strongly connected)" : "");
+}
+
+std::string promise_text(double guaranteed, bool promised, int digits) {
+  if (!promised) return "nothing";
+  if (guaranteed >= 1) return "below 1 by less than 1e-16";
+  const std::string rate = fmt::format("{:.{}g}", guaranteed, digits);
+  return rate == "1" ? fmt::format("below 1 by {:.1g}", 1 - guaranteed) : rate;
 }
 
 Result report(const std::string& name, const std::vector<Course>& courses) {
@@ -221,7 +232,7 @@ Result report(const std::string& name, const std::vector<Course>& courses) {
                           course.pure.empty() && course.bound.empty()
                               ? ""
                               : rate_or_nothing(attention_alone(course), &Measures::oscillation),
-                          course.guaranteed < 1 ? fmt::format("{:.8g}", course.guaranteed) : "nothing"});
+                          promise_text(course.guaranteed, course.promised, 8)});
     splits.push_back(json_of(course));
     if (&course == &courses.front())
       result.findings.push_back("Mask, as the first sample shows it: " + graph_text(graph) + ".");

@@ -11,7 +11,8 @@ struct Course {
   std::vector<Measures> measures;  // for t = 0..layers
   std::vector<Measures> pure;      // of pure attention with the same weights, for t = 0..layers; may be empty
   double measured = 1;             // rate per layer of mu / |X|
-  double guaranteed = 1;           // rate per layer of the theorem for every sample; 1: it promises nothing
+  double guaranteed = 1;           // rate per layer of the theorem for every sample
+  bool promised = false;           // the theorem speaks of every sample, however near to 1 that rate is
   // Of the oscillation of pure attention, for t = 0..layers: (1 - k eps^r)^floor(t/r) times the first. Empty where the
   // theorem is silent, or speaks of value matrices that are not the identity and leaves a factor open.
   std::vector<double> bound;
@@ -30,6 +31,10 @@ std::vector<Measures> pure_attention(const Matrix& x, const std::vector<Matrix>&
 
 // "all 5 tokens reach all others (centres), radius 1, strongly connected"
 std::string graph_text(const Graph& graph);
+
+// What the theorem promises per layer, for tables: the rate, how far it is below 1 where digits do not show that, or
+// "nothing".
+std::string promise_text(double guaranteed, bool promised, int digits);
 
 Result report(const std::string& name, const std::vector<Course>& courses);
 

@@ -197,6 +197,7 @@ Trace trace(const Stack& stack, const Matrix& x, const Mask& mask, double rank_r
   Trace result = observe(std::move(tokens), mask, std::move(smallest), rank_rtol);
   if (stack.norm != Norm::none || stack.residual || stack.w_q.shape()[1] != 1) {
     result.guaranteed = 1;
+    result.promised = false;
   } else if (stack.layers > 0 && result.graph.quasi_strongly_connected && result.graph.self_loops &&
              has_identity_values(stack)) {
     const double eps = *std::min_element(result.attention_min.begin(), result.attention_min.end());

@@ -11,6 +11,7 @@
 #include "saddle/base/error.hpp"
 #include "saddle/mechanisms/primal_attention/primal_attention.hpp"
 #include "saddle/mechanisms/primal_attention/spectrum.hpp"
+#include "saddle/mechanisms/registry.hpp"
 
 namespace saddle::analysis::spectrum {
 
@@ -88,6 +89,26 @@ std::optional<PrimalAttention> primal_options(const std::string& attention) {
   } catch (const Error&) {
   }
   return std::nullopt;
+}
+
+// Whether a declared attention is one of finitely many features; a file may say anything.
+bool has_finite_features(const std::string& attention) {
+  try {
+    if (!mechanisms::find_layer(attention))
+      return primal::feature_count(mechanisms::parse(attention).kernel, 1).has_value();
+  } catch (const Error&) {
+  }
+  return false;
+}
+
+// What the spectrum of weights suggests; nothing where they are of high rank.
+std::string advice_on(std::size_t layer, const std::string& attention, const LayerSpectrum& s) {
+  if (s.largest == 0) return fmt::format("Layer {}: all weights are 0.", layer);
+  if (s.explained_90 > 0.1 * s.tokens) return "";
+  const std::string held =
+      fmt::format("Layer {}: {:.1f} of {:.4g} directions hold 90 %", layer, s.explained_90, s.tokens);
+  if (has_finite_features(attention)) return fmt::format("{}; {} has finitely many features already.", held, attention);
+  return held + ": try a low-rank attention there, such as primal_attention or linear.";
 }
 
 tape::Value on_tape(const Array<double, 4>& part) {
@@ -203,11 +224,8 @@ Result on_model(const ProbedModel& model, Options& options) {
     if (own.weights.empty()) {
       const auto words = words_for(layer, own.attention, lists);
       result.findings.insert(result.findings.end(), words.begin(), words.end());
-    } else if (const LayerSpectrum& s = lists[0].spectrum; s.explained_90 <= 0.1 * s.tokens) {
-      result.findings.push_back(
-          fmt::format("Layer {}: {:.1f} of {:.4g} directions hold 90 %: try a low-rank attention there, such as "
-                      "primal_attention or linear.",
-                      layer, s.explained_90, s.tokens));
+    } else if (std::string advice = advice_on(layer, own.attention, lists[0].spectrum); !advice.empty()) {
+      result.findings.push_back(std::move(advice));
     }
   }
   if (table.rows.empty())

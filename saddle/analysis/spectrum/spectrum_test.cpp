@@ -51,6 +51,25 @@ TEST(Spectrum, AdvisesLowRankWhereItIsLow) {
   EXPECT_THROW(analysis().on_model(model, wrong), InvalidArgument);
 }
 
+// Advice is for those who have not taken it.
+TEST(Spectrum, AdvisesNoLowRankWhereItIsOrWhereNothingIs) {
+  ProbedModel model;
+  Probe& probe = model.probes.emplace_back();
+  probe.split = "test";
+  probe.lengths = {20};
+  const Array<double, 4> uniform({1, 1, 20, 20}, 0.05), zero({1, 1, 20, 20});
+  probe.layers.push_back({"linear(elu1)", {}, uniform, {}});
+  probe.layers.push_back({"softmax", {}, zero, {}});
+  probe.layers.push_back({"something else", {}, uniform, {}});
+  Options options;
+  const Result result = analysis().on_model(model, options);
+  ASSERT_EQ(result.findings.size(), 3u);
+  EXPECT_EQ(result.findings[0],
+            "Layer 0: 1.0 of 20 directions hold 90 %; linear(elu1) has finitely many features already.");
+  EXPECT_EQ(result.findings[1], "Layer 1: all weights are 0.");
+  EXPECT_NE(result.findings[2].find("try a low-rank"), std::string::npos);
+}
+
 TEST(Spectrum, ShowsSingularValuesByTheLargest) {
   ProbedModel model;
   Probe& probe = model.probes.emplace_back();
