@@ -1,6 +1,8 @@
 // saddle analyze and saddle prune as programs: every analysis on trained models, pages, wrong input, smaller models.
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "places.hpp"
 #include "process.hpp"
 
@@ -196,6 +198,17 @@ TEST_F(AnalyzeModels, PrunedModelsAreModels) {
   for (const std::string by : {"theory", "magnitude", "redundancy", "random"}) {
     const auto pruned =
         json("saddle prune whole --by " + by + " --keep 4 --test --out " + by + " --html " + by + ".html --json");
+    // Heads that went have their place and their score at that moment, the others neither.
+    std::set<int> places;
+    for (const auto& layer : pruned["layers"])
+      for (const auto& head : layer["heads"]) {
+        EXPECT_EQ(head["removed"].is_null(), head["stays"].get<bool>()) << by;
+        EXPECT_EQ(head["score_when_removed"].is_null(), head["stays"].get<bool>()) << by;
+        if (!head["stays"].get<bool>()) places.insert(head["removed"].get<int>());
+      }
+    ASSERT_EQ(places.size(), 4U) << by;
+    EXPECT_EQ(*places.begin(), 1) << by;
+    EXPECT_EQ(*places.rbegin(), 4) << by;
     EXPECT_EQ(pruned["after"]["heads"], 4) << by;
     EXPECT_LT(pruned["after"]["parameters"], pruned["before"]["parameters"]) << by;
     EXPECT_EQ(json("saddle eval " + by + " --json")["accuracy"], pruned["after"]["test"]["accuracy"]) << by;
