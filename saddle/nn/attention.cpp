@@ -7,8 +7,10 @@
 
 #include "saddle/mechanisms/select.hpp"
 #include "saddle/nn/composed.hpp"
+#include "saddle/nn/dense/dropout.hpp"
 #include "saddle/nn/plain.hpp"
 #include "saddle/nn/tensor.hpp"
+#include "saddle/primal/primal_form.hpp"
 
 namespace saddle::nn {
 
@@ -296,6 +298,11 @@ Tensor attention_qkv(const primal::Attention& value, const Tensor& qkv, Index he
                    : runs_on_kernels(inputs) ? run(task_for(value, inputs, {}, fused), tensors).y
                                              : composed_attention(value, inputs).y;
   return y.transpose(1, 2).flatten(2);
+}
+
+primal::Dropout weight_dropout(const primal::Attention& value, double p) {
+  if (p == 0 || primal::primal_form_refusals(value, false).empty()) return {};
+  return {p, next_seed(), 0};
 }
 
 }  // namespace saddle::nn

@@ -48,6 +48,10 @@ SADDLE_TORCH_API AttentionOutputs attention(const primal::Attention& value, cons
 SADDLE_TORCH_API Tensor attention_qkv(const primal::Attention& value, const Tensor& qkv, Index heads,
                                       const AttentionInputs& rest = {}, Index value_width = 0);
 
+// Dropout of weights with probability p in a layer that trains. An attention with a primal form never computes single
+// weights: it gets none, as in published linear attention, and stays linear in the length.
+SADDLE_TORCH_API primal::Dropout weight_dropout(const primal::Attention& value, double p);
+
 // The dims of a call, checked for rank only.
 SADDLE_TORCH_API Dims dims_of(const AttentionInputs& inputs);
 

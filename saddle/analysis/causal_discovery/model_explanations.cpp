@@ -45,8 +45,9 @@ SearchResult search_by_weight(const Nodes& tokens, const std::vector<double>& we
 
 Judge::Judge(const Probe& probe, Index sample, Removal removal) : probe_(probe), sample_(sample), removal_(removal) {
   if (!probe.ask)
-    throw NotSupported("explanations need a model that can be asked again, on inputs made of steps or tokens", {},
-                       "give the folder of a run on series, table rows or token sequences");
+    throw NotSupported(
+        "explanations need a model that can be asked again, on inputs made of steps or tokens", {},
+        "give the folder of a run on series, token sequences or tables read row by row, not of --model npt");
   const Matrix whole = probe.ask(sample, {{}}, removal);
   predicted_ = largest(whole, 0);
   probability_ = whole(0, predicted_);

@@ -116,6 +116,18 @@ TEST(EncoderBlock, DropsWhileTrainingOnly) {
   EXPECT_EQ(error(block(x), block(x)), 0);
 }
 
+TEST(SelfAttention, DropsNoWeightsWhereAPrimalFormNeedsNone) {
+  torch::manual_seed(10);
+  const Tensor x = torch::randn({2, 9, 32});
+  const auto moves = [&](const char* attention) {
+    SelfAttention layer(SelfAttentionOptions(32, 2).attention(attention).dropout(0.5));
+    return error(layer(x), layer(x)) > 0;
+  };
+  for (const char* finite : {"linear(elu1)", "linear(elu1)+bn+sh(1,2)", "linear(elu1)+causal", "dot+one"})
+    EXPECT_FALSE(moves(finite)) << finite;
+  for (const char* pairs : {"softmax", "rbf(gamma=0.5)", "linear(elu1)+window(2)"}) EXPECT_TRUE(moves(pairs)) << pairs;
+}
+
 TEST(EncoderBlock, DropPathLeavesOutWholeSequencesAndKeepsTheMean) {
   torch::manual_seed(9);
   EncoderBlock block(EncoderBlockOptions(8, 1).drop_path(0.5));

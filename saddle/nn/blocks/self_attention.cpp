@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "saddle/nn/dense/dropout.hpp"
 #include "saddle/nn/written.hpp"
 #include "saddle/primal/cost.hpp"
 
@@ -81,7 +80,7 @@ AttentionOutputs SelfAttentionImpl::outputs(const Tensor& x, const Tensor& key_m
   AttentionInputs rest;
   rest.key_mask = key_mask;
   rest.parameters = attention_parameters_;
-  if (is_training() && options.dropout() > 0) rest.dropout = {options.dropout(), next_seed(), 0};
+  if (is_training()) rest.dropout = weight_dropout(value_, options.dropout());
   const MultiheadWeights weights{qkv->weight, qkv->bias, {}, {}, {}, proj->weight, proj->bias};
   return multihead_attention(value_, options.heads(), weights, x, x, x, rest, wanted, out);
 }

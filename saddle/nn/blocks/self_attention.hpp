@@ -28,7 +28,7 @@ struct SADDLE_TORCH_API SelfAttentionOptions {
   TORCH_ARG(int64_t, heads);
   TORCH_ARG(int64_t, head_width) = 0;             // 0: width / heads
   TORCH_ARG(std::string, attention) = "softmax";  // a written form: "softmax+bn(beta=0.6)", "cat"
-  TORCH_ARG(double, dropout) = 0;                 // of the weights, while training
+  TORCH_ARG(double, dropout) = 0;                 // of the weights, while training: see weight_dropout
   TORCH_ARG(bool, qkv_bias) = true;
   TORCH_ARG(Tokens, tokens) = {};  // that mechanisms of the layer level may ask for
 };

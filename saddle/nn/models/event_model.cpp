@@ -98,7 +98,7 @@ Tensor EventBlockImpl::attended(const Tensor& normed, const Tensor& x, const Ten
     inputs.skip = normed.to(inputs.q.scalar_type()).unflatten(2, {options.heads(), -1}).transpose(1, 2);
   inputs.key_mask = mask;
   inputs.parameters = attention_parameters_;
-  if (is_training() && options.attention_dropout() > 0) inputs.dropout = {options.attention_dropout(), next_seed(), 0};
+  if (is_training()) inputs.dropout = weight_dropout(value_, options.attention_dropout());
   Wanted wanted;
   wanted.weights = tap_wants_weights();
   const AttentionOutputs outputs = attention(value_, inputs, wanted);

@@ -38,7 +38,7 @@ struct SADDLE_TORCH_API EventModelOptions {
     visit({"heads", "of each attention"}, self.heads());
     visit({"depth", "number of layers"}, self.depth());
     visit({"dropout", "of embeddings and hidden layers"}, self.dropout());
-    visit({"attention_dropout", "of attention weights"}, self.attention_dropout());
+    visit({"attention_dropout", "of attention weights; linear attentions have none"}, self.attention_dropout());
     visit({"attention", "one written form for all layers, or one for each"}, self.attention());
     visit({"last_attention", "of the last layer, if it is another one"}, self.last_attention());
     visit({"causal", "no event sees a later one, where attentions are declared"}, self.causal());

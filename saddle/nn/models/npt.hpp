@@ -98,7 +98,7 @@ struct SADDLE_TORCH_API NptOptions {
     visit({"heads", "of each attention"}, self.heads());
     visit({"depth", "layers, even: between rows, between attributes, between rows .."}, self.depth());
     visit({"dropout", "of embeddings, hidden layers and what layers add"}, self.dropout());
-    visit({"attention_dropout", "of attention weights"}, self.attention_dropout());
+    visit({"attention_dropout", "of attention weights; linear attentions have none"}, self.attention_dropout());
     visit({"attention", "one written form for all layers, or one for each"}, self.attention());
     visit({"last_attention", "of the last layer, if it is another one"}, self.last_attention());
     visit({"norm", "pre, post or none"}, self.norm());

@@ -97,7 +97,7 @@ Tensor NptLayerImpl::attended(const Tensor& x, const Tensor& queries) {
   inputs.v = heads(nn::linear(x, fc_v->weight, fc_v->bias));
   if (value_.residual) inputs.skip = heads(x.to(inputs.q.scalar_type()));
   inputs.parameters = attention_parameters_;
-  if (is_training() && options.attention_dropout() > 0) inputs.dropout = {options.attention_dropout(), next_seed(), 0};
+  if (is_training()) inputs.dropout = weight_dropout(value_, options.attention_dropout());
   Wanted wanted;
   wanted.weights = tap_wants_weights();
   const AttentionOutputs outputs = attention(value_, inputs, wanted);

@@ -52,7 +52,7 @@ void visit_encoder_options(auto& self, auto&& visit) {
   visit(OptionInfo{"heads", "of each attention"}, self.heads());
   visit(OptionInfo{"depth", "number of layers"}, self.depth());
   visit(OptionInfo{"dropout", "of embeddings, hidden layers and what layers add"}, self.dropout());
-  visit(OptionInfo{"attention_dropout", "of attention weights"}, self.attention_dropout());
+  visit(OptionInfo{"attention_dropout", "of attention weights; linear attentions have none"}, self.attention_dropout());
   visit(OptionInfo{"attention", "one written form for all layers, or one for each"}, self.attention());
   visit(OptionInfo{"last_attention", "of the last layer, if it is another one"}, self.last_attention());
   visit(OptionInfo{"layer_heads",
