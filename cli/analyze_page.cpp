@@ -100,15 +100,8 @@ std::string shades_html(double low, double high, bool both) {
 std::string map_html(const analysis::Map& map) {
   const Index rows = map.values.shape()[0], columns = map.values.shape()[1];
   if (rows == 0 || columns == 0) return "";
-  double low = map.from_zero ? 0 : std::numeric_limits<double>::infinity(),
-         high = map.from_zero ? 0 : -std::numeric_limits<double>::infinity();
-  for (const double value : map.values) {
-    if (!std::isfinite(value)) continue;
-    low = std::min(low, value);
-    high = std::max(high, value);
-  }
+  const auto [low, high] = range_of(map);
   const bool both = map.from_zero && low < 0;
-  if (both) low = -(high = std::max(high, -low));
   const double cell = std::clamp(320.0 / static_cast<double>(std::max(rows, columns)), 3.0, 40.0);
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" role=\"img\"><title>{2}</title>",

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "compare_train.hpp"
+#include "output.hpp"
 #include "saddle/base/parallel.hpp"
 
 namespace saddle::cli {
@@ -144,7 +145,14 @@ std::map<std::string, std::string> ExperimentRuns::choose(const Part& part) {
                 {part.name, data, value, record.validation.value(), record.validation_loss.value()});
           }
       offers = offers_in(trained, part, data);
-      if (offers.empty()) continue;
+      if (offers.empty()) {
+        if (!options_.train && !options_.quiet)
+          print_message(
+              fmt::format("{}: no value has been chosen for '{}', so its runs are left out; --extend takes the "
+                          "committed choice\n",
+                          data, open));
+        continue;
+      }
       std::ranges::min_element(offers, [](const auto& a, const auto& b) {
         return std::pair(-a.validation, a.validation_loss) < std::pair(-b.validation, b.validation_loss);
       })->chosen = true;

@@ -71,16 +71,19 @@ LAUNCHER=${SADDLE_CCACHE};OMP_WAIT_POLICY=PASSIVE")
   endif()
 endif()
 
-# A made-up mechanism, tests/extra/<name>: the objects of the library with a list that knows it as well. The programs
-# that are there already, unchanged, must show it and pass the battery with it.
-file(GLOB extra_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/extra/*/*.hpp)
+# Made-up mechanisms and analyses, tests/extra/mechanisms/<name> and tests/extra/analyses/<name>: the objects of the library
+# with lists that know them as well. The programs that are there already, unchanged, must show them; mechanisms pass the
+# battery, analyses run.
+file(GLOB extra_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/extra/mechanisms/*/*.hpp)
+file(GLOB extra_analyses CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/extra/analyses/*/*.hpp)
 if(extra_headers AND core_type STREQUAL "SHARED_LIBRARY" AND EXISTS ${PROJECT_SOURCE_DIR}/saddle/mechanisms/registry.hpp)
   add_library(saddle_extra SHARED
-    $<FILTER:$<TARGET_OBJECTS:saddle_core>,EXCLUDE,/mechanisms_list|/saddle/mechanisms/[^/]*/[^/]*$>)
+    $<FILTER:$<TARGET_OBJECTS:saddle_core>,EXCLUDE,/mechanisms_list|/analyses_list|/saddle/mechanisms/[^/]*/[^/]*$>)
   saddle_library_settings(saddle_extra)
   set_target_properties(saddle_extra PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/extra)
   saddle_register_mechanisms(saddle_extra
-    ${PROJECT_SOURCE_DIR}/saddle/mechanisms ${PROJECT_SOURCE_DIR}/tests/extra ${SADDLE_EXTRA_MECHANISMS})
+    ${PROJECT_SOURCE_DIR}/saddle/mechanisms ${PROJECT_SOURCE_DIR}/tests/extra/mechanisms ${SADDLE_EXTRA_MECHANISMS})
+  saddle_register_analyses(saddle_extra SOURCES tests/extra/analyses LISTED saddle/analysis ${SADDLE_EXTRA_ANALYSES})
   foreach(header IN LISTS extra_headers)
     cmake_path(GET header STEM name)
     if(TARGET saddle_cli)
@@ -93,6 +96,24 @@ if(extra_headers AND core_type STREQUAL "SHARED_LIBRARY" AND EXISTS ${PROJECT_SO
       set_tests_properties(extra.${name}.battery PROPERTIES LABELS extra TIMEOUT 600 PASS_REGULAR_EXPRESSION "PASSED")
       set_property(TEST extra.${name}.battery PROPERTY FAIL_REGULAR_EXPRESSION "FAILED|Running 0 tests")
       set_property(TEST extra.${name}.battery PROPERTY ENVIRONMENT LD_LIBRARY_PATH=${PROJECT_BINARY_DIR}/extra)
+    endif()
+  endforeach()
+  foreach(header IN LISTS extra_analyses)
+    cmake_path(GET header STEM name)
+    if(TARGET saddle_cli)
+      add_test(NAME extra.${name}.list COMMAND saddle_cli analyze)
+      set_tests_properties(extra.${name}.list PROPERTIES PASS_REGULAR_EXPRESSION "${name} +models, files")
+      add_test(NAME extra.${name}.page COMMAND saddle_cli analyze ${name})
+      set_tests_properties(extra.${name}.page PROPERTIES PASS_REGULAR_EXPRESSION "Made up for the tests")
+      add_test(NAME extra.${name}.example COMMAND saddle_cli analyze ${name} --example)
+      set_tests_properties(extra.${name}.example PROPERTIES PASS_REGULAR_EXPRESSION "${name} found a size of 2")
+      add_test(NAME extra.${name}.file
+        COMMAND saddle_cli analyze ${name} ${PROJECT_SOURCE_DIR}/tests/extra/analyses/${name}/heads.safetensors)
+      set_tests_properties(extra.${name}.file PROPERTIES PASS_REGULAR_EXPRESSION "${name} found a size of 5")
+      foreach(test list page example file)
+        set_property(TEST extra.${name}.${test} PROPERTY LABELS extra)
+        set_property(TEST extra.${name}.${test} PROPERTY ENVIRONMENT LD_LIBRARY_PATH=${PROJECT_BINARY_DIR}/extra)
+      endforeach()
     endif()
   endforeach()
 endif()

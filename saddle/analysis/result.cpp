@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "saddle/base/error.hpp"
@@ -111,7 +112,38 @@ Table figure_table(const std::vector<std::pair<std::string, Result>>& results) {
   return table;
 }
 
+// Maps of equal titles, which are those of one thing in several inputs, get the same shades for the same numbers.
+void share_ranges(const std::vector<std::pair<std::string, Result>>& results, std::vector<Map>& maps) {
+  std::map<std::string, std::pair<double, double>> ranges;
+  for (const auto& [input, result] : results)
+    for (const Map& map : result.maps) {
+      const auto own = range_of(map);
+      const auto [at, first] = ranges.emplace(map.title, own);
+      if (!first) at->second = {std::min(at->second.first, own.first), std::max(at->second.second, own.second)};
+    }
+  std::size_t number = 0;
+  for (const auto& [input, result] : results)
+    for (const Map& map : result.maps) {
+      auto [low, high] = ranges[map.title];
+      if (map.from_zero && low < 0) low = -(high = std::max(high, -low));
+      maps[number++].range = {low, high};
+    }
+}
+
 }  // namespace
+
+std::pair<double, double> range_of(const Map& map) {
+  if (map.range) return *map.range;
+  double low = map.from_zero ? 0 : std::numeric_limits<double>::infinity(),
+         high = map.from_zero ? 0 : -std::numeric_limits<double>::infinity();
+  for (const double value : map.values) {
+    if (!std::isfinite(value)) continue;
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  if (map.from_zero && low < 0) low = -(high = std::max(high, -low));
+  return {low, high};
+}
 
 Result beside(const std::vector<std::pair<std::string, Result>>& results) {
   if (results.empty()) throw InvalidArgument("there is no result to show");
@@ -159,6 +191,7 @@ Result beside(const std::vector<std::pair<std::string, Result>>& results) {
         {{"input", input},
          {"result", result.json.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json::parse(result.json)}});
   }
+  share_ranges(results, all.maps);
   all.json = nlohmann::ordered_json{{"inputs", inputs}}.dump();
   return all;
 }

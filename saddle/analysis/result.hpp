@@ -57,7 +57,11 @@ struct Map {
   std::string title, rows, columns;  // what the sides are
   Array<double, 2> values;
   bool from_zero = true;  // shades begin at 0, with another colour below it; else at the smallest value
+  std::optional<std::pair<double, double>> range = {};  // that shades span; unset: as the values have it
 };
+
+// The smallest and the largest value that the shades of a map have to tell apart; symmetric where they go below zero.
+SADDLE_API std::pair<double, double> range_of(const Map& map);
 
 // A graph with a mark at each end of an edge.
 struct Network {
@@ -86,7 +90,7 @@ struct Result {
 };
 
 // Several results of one analysis as one, each under the name of its input: figures in a table, curves of charts with
-// equal titles together, rows of tables with equal titles together.
+// equal titles together, rows of tables with equal titles together, one range of shades for maps with equal titles.
 SADDLE_API Result beside(const std::vector<std::pair<std::string, Result>>& results);
 
 }  // namespace saddle::analysis

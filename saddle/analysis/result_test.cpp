@@ -81,6 +81,21 @@ TEST(Beside, PutsInputsTogether) {
   EXPECT_THROW(beside({}), InvalidArgument);
 }
 
+// The same shade means the same number in the maps of all inputs.
+TEST(Beside, MapsOfOneThingShareTheirShades) {
+  Result a = made(1), b = made(2);
+  a.maps[0].values(0, 0) = 2;
+  b.maps[0].values(0, 0) = 5;
+  b.maps.push_back({"other", "a", "b", Array<double, 2>({1, 1}, 7.0), false});
+  EXPECT_EQ(range_of(a.maps[0]), std::pair(0.0, 2.0));
+  const Result both = beside({{"a", a}, {"b", b}});
+  EXPECT_EQ(range_of(both.maps[0]), std::pair(0.0, 5.0));
+  EXPECT_EQ(range_of(both.maps[1]), std::pair(0.0, 5.0));
+  EXPECT_EQ(range_of(both.maps[2]), std::pair(7.0, 7.0));
+  a.maps[0].values(0, 0) = -9;
+  EXPECT_EQ(range_of(beside({{"a", a}, {"b", b}}).maps[1]), std::pair(-9.0, 9.0));
+}
+
 // A result that lacks a figure leaves its place empty.
 TEST(Beside, FiguresMayBeMissing) {
   Result other = made(3);

@@ -111,7 +111,8 @@ void accuracy_section(const Material& material, Written& out) {
   if (material.grids.empty()) return;
   out.markdown +=
       "Test accuracy in per cent: mean ± standard deviation over seeds (number of seeds); the best of ours in bold; "
-      "- where there is no figure. Differences are paired by data set and seed, then averaged per set; p is that of "
+      "- where there is no figure. Averages are over the seeds that all of ours have. Differences are paired by data "
+      "set and seed, then averaged per set; p is that of "
       "Wilcoxon's signed-rank test over data sets, exact, sets of equal accuracy left out, and corrected by Holm's "
       "rule "
       "for the number of attentions in the table.\n\n";

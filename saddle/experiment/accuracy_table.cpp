@@ -13,7 +13,8 @@ namespace {
 
 struct Entry {
   std::string text = "-";
-  std::optional<double> value;  // a share
+  std::optional<double> value = {};   // a share
+  std::optional<double> common = {};  // the same over the seeds that all of ours have, for averages
 };
 
 // A column of the table, by the number of the data set.
@@ -48,9 +49,9 @@ std::vector<Column> floor_columns(const Material& material, const std::vector<st
       const Floor* floor = floor_of(material.results, data[d], name);
       if (floor == nullptr) continue;
       if (common) {
-        column.entries[d] = {percent_text(floor->accuracy), floor->accuracy};
+        column.entries[d] = {percent_text(floor->accuracy), floor->accuracy, floor->accuracy};
       } else if (any_rest = true; floor->accuracy > rest.entries[d].value.value_or(-1)) {
-        rest.entries[d] = {name, floor->accuracy};  // the text is made when the best is known
+        rest.entries[d] = {name, floor->accuracy, floor->accuracy};  // the text is made when the best is known
       }
     }
     if (common) columns.push_back(std::move(column));
@@ -75,7 +76,7 @@ std::vector<Column> published_columns(const Material& material, const std::vecto
                          std::vector<Entry>(data.size())});
     }
     columns[static_cast<std::size_t>(known - seen.begin())].entries[static_cast<std::size_t>(set - data.begin())] = {
-        fmt::format("{:.1f}", figure.accuracy), figure.accuracy / 100};
+        fmt::format("{:.1f}", figure.accuracy), figure.accuracy / 100, figure.accuracy / 100};
   }
   return columns;
 }
@@ -107,14 +108,24 @@ std::string epochs_note(const Grid& grid, std::size_t data, std::size_t attentio
                                       counted(cell.size(), "run"), least, usual));
 }
 
-Column our_column(const Grid& grid, const std::vector<std::size_t>& data, std::size_t attention, Notes& notes) {
-  Column column{code(grid.part().attentions[attention]), true, {}};
-  for (const std::size_t d : data) {
-    const auto found = accuracy_of(grid.at(d, attention));
-    column.entries.push_back(found ? Entry{percent_text(*found) + epochs_note(grid, d, attention, notes), found->mean}
-                                   : Entry{});
+std::vector<Column> our_columns(const Grid& grid, const std::vector<std::size_t>& data, Notes& notes) {
+  std::vector<Column> columns;
+  for (const std::size_t a : grid.attentions()) {
+    columns.push_back({code(grid.part().attentions[a]), true, {}});
+    for (const std::size_t d : data) {
+      const auto found = accuracy_of(grid.at(d, a));
+      columns.back().entries.push_back(found ? Entry{percent_text(*found) + epochs_note(grid, d, a, notes), found->mean}
+                                             : Entry{});
+    }
   }
-  return column;
+  for (std::size_t row = 0; row < data.size(); ++row) {
+    std::vector<Grid::Cell> cells;
+    for (const std::size_t a : grid.attentions()) cells.push_back(grid.at(data[row], a));
+    cells = with_common_seeds(std::move(cells));
+    for (std::size_t c = 0; c < cells.size(); ++c)
+      if (const auto found = accuracy_of(cells[c])) columns[c].entries[row].common = found->mean;
+  }
+  return columns;
 }
 
 // Bold where nothing of ours is shown as more.
@@ -133,7 +144,7 @@ void mark_best(std::vector<Column>& columns, std::size_t row) {
   }
 }
 
-// The mean of every column that has a value in each of these rows.
+// The mean of every column that has a value in each of these rows, over common seeds.
 std::vector<std::string> average_row(const std::vector<Column>& columns, const std::vector<std::size_t>& rows,
                                      std::string label) {
   std::vector<std::string> cells{std::move(label)};
@@ -144,7 +155,7 @@ std::vector<std::string> average_row(const std::vector<Column>& columns, const s
     double sum = 0;
     bool whole = true;
     for (const std::size_t row : rows)
-      whole = whole && column.entries[row].value, sum += column.entries[row].value.value_or(0);
+      whole = whole && column.entries[row].common, sum += column.entries[row].common.value_or(0);
     means.push_back(whole ? std::optional(sum / static_cast<double>(rows.size())) : std::nullopt);
     if (column.ours && whole) best = std::max(best, std::round(1000 * *means.back())), ++candidates;
   }
@@ -161,7 +172,7 @@ std::vector<std::size_t> whole_rows(const std::vector<Column>& columns, std::siz
   std::vector<std::size_t> list;
   for (std::size_t r = 0; r < rows; ++r)
     if (std::all_of(columns.begin(), columns.end(), [&](const Column& column) {
-          return column.entries[r].value.has_value() || (ours_alone && !column.ours);
+          return column.entries[r].common.has_value() || (ours_alone && !column.ours);
         }))
       list.push_back(r);
   return list;
@@ -176,7 +187,7 @@ std::string accuracy_table(const Material& material, const Grid& grid) {
   Notes notes;
   std::vector<Column> columns = floor_columns(material, data, notes);
   for (Column& column : published_columns(material, data, notes)) columns.push_back(std::move(column));
-  for (const std::size_t a : grid.attentions()) columns.push_back(our_column(grid, numbers, a, notes));
+  for (Column& column : our_columns(grid, numbers, notes)) columns.push_back(std::move(column));
 
   std::vector<std::string> header{"data set"};
   for (const Column& column : columns) header.push_back(column.header);

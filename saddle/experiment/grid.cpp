@@ -79,6 +79,18 @@ std::vector<Grid> grids(const Experiment& experiment, const Results& results) {
   return list;
 }
 
+std::vector<Grid::Cell> with_common_seeds(std::vector<Grid::Cell> cells) {
+  const std::vector<Grid::Cell> all = cells;
+  for (Grid::Cell& cell : cells)
+    std::erase_if(cell, [&](const Record* record) {
+      const auto has_seed = [&](const Grid::Cell& other) {
+        return std::any_of(other.begin(), other.end(), [&](const Record* run) { return run->seed == record->seed; });
+      };
+      return !std::all_of(all.begin(), all.end(), has_seed);
+    });
+  return cells;
+}
+
 std::optional<eval::Spread> spread_of(const Grid::Cell& cell, const std::function<double(const Record&)>& value) {
   if (cell.empty()) return {};
   std::vector<double> values;

@@ -43,6 +43,9 @@ class Grid {
 // Those that have any runs, by part and protocol.
 std::vector<Grid> grids(const Experiment& experiment, const Results& results);
 
+// The runs of every cell with seeds that all of them have: what means over seeds must be taken of to be compared.
+std::vector<Grid::Cell> with_common_seeds(std::vector<Grid::Cell> cells);
+
 // Of something about the runs of a cell; none without runs. Means are rounded so that equal ones are equal.
 std::optional<eval::Spread> spread_of(const Grid::Cell& cell, const std::function<double(const Record&)>& value);
 std::optional<eval::Spread> accuracy_of(const Grid::Cell& cell);

@@ -325,6 +325,22 @@ TEST_F(ExperimentPage, FindsTheBestValueOfASweepOnValidation) {
   EXPECT_THAT(markdown(), HasSubstr("| data set | `softmax` | beta = 0.2 | beta = 0.6 | beta = 1 |"));
 }
 
+TEST_F(ExperimentPage, ComparesMeansOverCommonSeeds) {
+  part().attentions = {"softmax", "softmax+bn(beta=0.2)", "softmax+bn(beta=0.6)", "softmax+bn(beta=1)"};
+  sets(2);
+  experiment.sections = {Section::accuracy, Section::sweep};
+  for (const std::string& data : part().data)
+    for (const std::string& attention : part().attentions)
+      add(data, attention, 0, 0.5).validation = attention == "softmax+bn(beta=0.6)" ? 0.8 : 0.7;
+  // A lucky seed that the others do not have.
+  for (const std::string& data : part().data) add(data, "softmax+bn(beta=0.2)", 1, 0.9).validation = 1.0;
+  EXPECT_THAT(in_short(), HasSubstr("beta = 0.6 has the best validation accuracy on average over 2 data sets (80.0 per "
+                                    "cent, the worst value 70.0)"));
+  EXPECT_THAT(row("A"), HasSubstr("**70.0** ± 28.3 (2)"));
+  EXPECT_THAT(row("average of the 2 sets that all columns have"),
+              HasSubstr("| **50.0** | **50.0** | **50.0** | **50.0** |"));
+}
+
 TEST_F(ExperimentPage, SaysHowItWasMade) {
   differences({0.1, 0.2});
   part().settings = {{"model.width", "64"}, {"train.epochs", "100"}};

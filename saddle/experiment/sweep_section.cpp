@@ -118,13 +118,16 @@ std::string sweep_plot(const Grid& grid, const Sweep& sweep) {
   return draw(chart);
 }
 
-// The value of the best mean validation accuracy over the sets that all values have, and what it does on test.
+// The value of the best mean validation accuracy over the sets and seeds that all values have, and what it does on
+// test.
 std::string best_sentence(const Grid& grid, const Sweep& sweep) {
   std::vector<std::vector<double>> columns(sweep.members.size());
   for (const std::size_t d : grid.data()) {
+    std::vector<Grid::Cell> cells;
+    for (const Member& member : sweep.members) cells.push_back(grid.at(d, member.attention));
     std::vector<double> row;
-    for (const Member& member : sweep.members)
-      if (const auto found = validation_of(grid.at(d, member.attention))) row.push_back(found->mean);
+    for (const Grid::Cell& cell : with_common_seeds(std::move(cells)))
+      if (const auto found = validation_of(cell)) row.push_back(found->mean);
     if (row.size() != sweep.members.size()) continue;
     for (std::size_t i = 0; i < row.size(); ++i) columns[i].push_back(row[i]);
   }

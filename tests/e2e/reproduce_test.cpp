@@ -69,6 +69,12 @@ TEST_F(Reproduce, CommittedResultsAreExtended) {
   EXPECT_TRUE(fs::exists(folder / "work/r/mine/p-paper"));
   EXPECT_EQ(sh("find r/mine -path '*/0/result.json'").out, "");  // the first seed was not trained again
 
+  // Without the committed choice nobody knows which runs count: that is said.
+  const Result unknown = sh("saddle reproduce mine.toml --out r --no-train --published committed");
+  EXPECT_EQ(unknown.code, 0);
+  EXPECT_THAT(unknown.err, HasSubstr("no value has been chosen for 'softmax+bn(beta=*)'"));
+  EXPECT_THAT(unknown.err, HasSubstr("--extend takes the committed choice"));
+
   // Another experiment of the same runs takes them, too.
   write_file(folder / "work/other.toml",
              "title = \"Other\"\nquestion = \"Which?\"\nsections = [\"distance\"]\n"
