@@ -27,6 +27,10 @@ HWY_INLINE V exp2_float(D d, V t) {
 #if HWY_TARGET == HWY_AVX3
   V r;
   r.raw = _mm512_reduce_ps(t.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+#elif HWY_TARGET == HWY_AVX2
+  // The minimum of a number and NaN is the second of them.
+  const V top = hn::Min(hn::Set(d, 128.0f), t);
+  const V floor = hn::Floor(top), r = hn::Sub(top, floor);
 #else
   const V top = hn::Min(hn::Max(t, hn::Set(d, -127.0f)), hn::Set(d, 128.0f));
   const V floor = hn::Floor(top);
@@ -41,6 +45,14 @@ HWY_INLINE V exp2_float(D d, V t) {
 #if HWY_TARGET == HWY_AVX3
   p.raw = _mm512_scalef_ps(p.raw, t.raw);
   return p;
+#elif HWY_TARGET == HWY_AVX2
+  // As below in fewer steps: 128 makes the exponent that of infinity, NaN converts to a number that is shifted out, and
+  // whatever became of scores far below is left out at the end.
+  const hn::Rebind<int32_t, D> di;
+  hn::Vec<decltype(di)> exponent;
+  exponent.raw = _mm256_cvttps_epi32(floor.raw);
+  const V scaled = hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(exponent)));
+  return hn::IfThenZeroElse(hn::Lt(t, hn::Set(d, -126.0f)), scaled);
 #else
   // p lies just around [1,2): adding to its exponent multiplies by 2^floor.
   const hn::Rebind<int32_t, D> di;

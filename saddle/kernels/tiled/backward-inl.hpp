@@ -36,17 +36,18 @@ HWY_NOINLINE void differentiate_visible(const ScoreProblem<T>& problem, const T*
   const Vector<T> drop = hn::Set(d, drop_factor);
   constexpr Index L = lanes<T>, Q = block_queries<T>;
   for_row_tiles(n, [&](auto rows, Index i) HWY_ATTR {
-    Vector<T> s[rows][VECTORS];
-    score_rows<rows, VECTORS>(k[i], k.stride, qt, problem.D, x.start, column != nullptr ? column + i : nullptr, s);
+    constexpr int ROWS = decltype(rows)::value;
+    Vector<T> s[ROWS][VECTORS];
+    score_rows<ROWS, VECTORS>(k[i], k.stride, qt, problem.D, x.start, column != nullptr ? column + i : nullptr, s);
     SADDLE_UNROLL(8)
-    for (int r = 0; r < rows; ++r) SADDLE_UNROLL(8)
+    for (int r = 0; r < ROWS; ++r) SADDLE_UNROLL(8)
     for (int u = 0; u < VECTORS; ++u) {
       hn::Store(exp_score(d, s[r][u]), d, a + (i + r) * Q + u * L);
       s[r][u] = hn::Zero(d);
     }
-    multiply<rows, VECTORS, Along::k>(v[i], v.stride, gt, Q, problem.E, s);
+    multiply<ROWS, VECTORS, Along::k>(v[i], v.stride, gt, Q, problem.E, s);
     SADDLE_UNROLL(8)
-    for (int r = 0; r < rows; ++r) SADDLE_UNROLL(8)
+    for (int r = 0; r < ROWS; ++r) SADDLE_UNROLL(8)
     for (int u = 0; u < VECTORS; ++u) {
       const Index at = (i + r) * Q + u * L;
       const Vector<T> weight = hn::Load(d, a + at), delta = hn::Load(d, x.delta + u * L);

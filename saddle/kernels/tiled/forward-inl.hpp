@@ -35,11 +35,12 @@ HWY_NOINLINE void weigh_visible(const ScoreProblem<T>& problem, const G& g, cons
     total[v] = hn::Load(d, sum + v * L);
   }
   for_row_tiles(n, [&](auto rows, Index i) HWY_ATTR {
-    Vector<T> s[rows][VECTORS];
-    score_rows<rows, VECTORS>(problem.k[j0 + i], problem.k.stride, qt, problem.D, start,
+    constexpr int ROWS = decltype(rows)::value;
+    Vector<T> s[ROWS][VECTORS];
+    score_rows<ROWS, VECTORS>(problem.k[j0 + i], problem.k.stride, qt, problem.D, start,
                               column != nullptr ? column + i : nullptr, s);
     SADDLE_UNROLL(8)
-    for (int r = 0; r < rows; ++r) SADDLE_UNROLL(8)
+    for (int r = 0; r < ROWS; ++r) SADDLE_UNROLL(8)
     for (int v = 0; v < VECTORS; ++v) {
       if constexpr (G::exponential) highest[v] = hn::Max(highest[v], s[r][v]);
       const Vector<T> weight = g(s[r][v]);
