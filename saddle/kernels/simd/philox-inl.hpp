@@ -79,7 +79,9 @@ inline HWY_NOINLINE void keep_bits(std::uint64_t seed, std::uint32_t offset, std
     keys[r][0] = keys[r - 1][0] + 0x9E3779B9u;
     keys[r][1] = keys[r - 1][1] + 0xBB67AE85u;
   }
-  const WordVector limit = hn::Set(d, threshold), c2 = hn::Set(d, head), c3 = hn::Set(d, offset);
+  const WordVector c2 = hn::Set(d, head), c3 = hn::Set(d, offset);
+  const hn::RebindToSigned<Words> signed_words;  // 16 bits are small enough, and AVX2 compares nothing else
+  const auto dropped = hn::Set(signed_words, static_cast<std::int32_t>(threshold) - 1);
   std::uint64_t own[8] = {};  // of the keys of a group; x86 has the first queries in the first bytes
   for (Index group = j0 / 8; group * 8 < j0 + count; ++group) {
     const WordVector c1 = hn::Set(d, static_cast<std::uint32_t>(group));
@@ -101,7 +103,7 @@ inline HWY_NOINLINE void keep_bits(std::uint64_t seed, std::uint32_t offset, std
         SADDLE_UNROLL(4)
         for (int w = 0; w < 4; ++w) {
           const auto keep = [&](WordVector half, std::uint64_t& to) HWY_ATTR {
-            hn::StoreMaskBits(d, hn::Not(hn::Lt(half, limit)),
+            hn::StoreMaskBits(signed_words, hn::Gt(hn::BitCast(signed_words, half), dropped),
                               reinterpret_cast<std::uint8_t*>(&to) + (b + t / 2 * L) / 8);
           };
           keep(hn::And(words[w], hn::Set(d, 0xffffu)), own[2 * w]);

@@ -222,7 +222,7 @@ class BackwardBlock {
     if (out_.dk) multiply_wide(ds_, Q, q_, d_vectors_ * L, count_, out_.dk[j0], out_.dk.stride, n, d_vectors_);
     if (out_.dq) {
       Index odd[block_keys], odd_count = 0;
-      const Rows<const T> rows = guarded_rows(k, n, p_.D, bits_, k_copy_, odd, odd_count);
+      const Rows<const T> rows = guarded_rows(k, n, p_.D, head_.finite, bits_, k_copy_, odd, odd_count);
       with_vectors<T>(count_, [&](auto vectors) HWY_ATTR {
         multiply_panel<Along::row, T, vectors>(rows.data, rows.stride, ds_, n, dqt_, p_.D);
       });

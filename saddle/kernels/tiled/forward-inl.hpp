@@ -23,10 +23,11 @@ struct QueryLanes {
 };
 
 // The weights of one block of keys before normalisation, into p [keys, block_queries]; their sums are added to `sum`,
-// the largest scores kept in `top`. Everything happens while the scores are in registers.
-template <int VECTORS, class T, class G>
+// the largest scores kept in `top`. Everything happens while the scores are in registers. DROPPED: weights that are not
+// kept become 0, but count in the sums.
+template <int VECTORS, bool DROPPED, class T, class G>
 HWY_NOINLINE void weigh_visible(const ScoreProblem<T>& problem, const G& g, const T* qt, const T* start,
-                                const T* column, Index j0, Index n, T* p, T* top, T* sum) {
+                                const T* column, const std::uint64_t* kept, Index j0, Index n, T* p, T* top, T* sum) {
   const Tag<T> d;
   constexpr Index L = lanes<T>, Q = block_queries<T>;
   Vector<T> highest[VECTORS], total[VECTORS];
@@ -43,25 +44,15 @@ HWY_NOINLINE void weigh_visible(const ScoreProblem<T>& problem, const G& g, cons
     for (int r = 0; r < ROWS; ++r) SADDLE_UNROLL(8)
     for (int v = 0; v < VECTORS; ++v) {
       if constexpr (G::exponential) highest[v] = hn::Max(highest[v], s[r][v]);
-      const Vector<T> weight = g(s[r][v]);
+      Vector<T> weight = g(s[r][v]);
       total[v] = hn::Add(total[v], weight);
+      if constexpr (DROPPED) weight = hn::IfThenElseZero(mask_of<T>(kept[i + r], v), weight);
       hn::Store(weight, d, p + (i + r) * Q + v * L);
     }
   });
   for (int v = 0; v < VECTORS; ++v) {
     hn::Store(highest[v], d, top + v * L);
     hn::Store(total[v], d, sum + v * L);
-  }
-}
-
-// Weights [keys, block_queries] that were dropped become 0.
-template <int VECTORS, class T>
-HWY_NOINLINE void drop(const std::uint64_t* kept, Index n, T* p) {
-  const Tag<T> d;
-  for (Index i = 0; i < n; ++i, p += block_queries<T>) SADDLE_UNROLL(8)
-  for (int v = 0; v < VECTORS; ++v) {
-    T* const at = p + v * lanes<T>;
-    hn::Store(hn::IfThenElseZero(mask_of<T>(kept[i], v), hn::Load(d, at)), d, at);
   }
 }
 
@@ -196,8 +187,8 @@ class ForwardBlock {
   void tile(const T* column, Index j0, Index n, T* top, T* sum) {
     with_vectors<T>(i1_ - i0_, [&](auto vectors) HWY_ATTR {
       if (!bits_.masked) {
-        weigh_visible<vectors>(p_, g_, qt_, x_.start, column, j0, n, w_, top, sum);
-        if (bits_.dropped) drop<vectors>(bits_.kept, n, w_);
+        const auto weigh_all = bits_.dropped ? weigh_visible<vectors, true, T, G> : weigh_visible<vectors, false, T, G>;
+        weigh_all(p_, g_, qt_, x_.start, column, bits_.kept, j0, n, w_, top, sum);
       } else {
         product_block<vectors, T>({p_.k[j0], p_.k.stride}, n, qt_, p_.D, x_.start, column, w_);
         weigh_masked<vectors>(g_, n, bits_, w_, top, sum);
@@ -235,7 +226,7 @@ class ForwardBlock {
   void expand(Index j0, Index n) {
     Index odd[block_keys], odd_count = 0;
     const Rows<const T> v{p_.v[j0], p_.v.stride};
-    const Rows<const T> rows = guarded_rows(v, n, p_.E, bits_, copy_, odd, odd_count);
+    const Rows<const T> rows = guarded_rows(v, n, p_.E, head_.finite, bits_, copy_, odd, odd_count);
     with_vectors<T>(i1_ - i0_, [&](auto vectors) HWY_ATTR {
       multiply_panel<Along::row, T, vectors>(rows.data, rows.stride, w_, n, ot_, p_.E);
     });

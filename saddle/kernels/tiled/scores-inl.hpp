@@ -181,12 +181,12 @@ inline constexpr Index far_apart = 1024;
 
 // The rows of a key block as factors of weights that may be hidden: 0 times NaN must not reach queries that do not see
 // the key. Rows that are not finite and hidden from some query are left out of a copy; their numbers go to `odd`. Rows
-// far apart are copied too.
+// far apart are copied too. finite: all rows are known to be.
 template <class T>
-HWY_INLINE Rows<const T> guarded_rows(Rows<const T> rows, Index n, Index width, const BlockBits& bits, T* copy,
-                                      Index* odd, Index& odd_count) {
+HWY_INLINE Rows<const T> guarded_rows(Rows<const T> rows, Index n, Index width, bool finite, const BlockBits& bits,
+                                      T* copy, Index* odd, Index& odd_count) {
   odd_count = 0;
-  if ((bits.masked || bits.dropped) && !are_finite(rows, n, width))
+  if (!finite && (bits.masked || bits.dropped) && !are_finite(rows, n, width))
     for (Index c = 0; c < n; ++c)
       if ((bits.seen[c] != bits.queries || bits.dropped) && !are_finite<T>({rows[c], 0}, 1, width))
         odd[odd_count++] = c;

@@ -59,7 +59,7 @@ class Tiled final : public Implementation {
     if (request.weights || request.column_sums) bytes += lanes * size * 65 * count(d.M);
     if (!request.backward) return bytes;
     const auto padded = [](Index width) { return static_cast<double>((width + 15) / 16 * 16); };
-    bytes += heads * size * (4 * count(d.N) + count(d.M) * (padded(D) + padded(d.E)));
+    bytes += size * (heads * 4 * count(d.N) + lanes * count(d.M) * (padded(D) + padded(d.E)));
     return bytes + std::min(most_partial_bytes, enough_tasks * heads * size * count(d.N) * count(D));
   }
 };

@@ -47,28 +47,6 @@ Index ranges_of(const Dims& dims, const TiledPasses<T>& heads) {
   return key_ranges(dims, bytes);
 }
 
-// Rows the core may add to in whole vectors: the target itself, or padded memory.
-template <class T>
-Rows<T> roomy(Rows<T> target, Index K, Index width, Index lanes, std::vector<T>& memory) {
-  if (!target) return target;
-  if (width % lanes == 0) return target;
-  const Index padded = (width + lanes - 1) / lanes * lanes;
-  memory.assign(K * padded, T{0});
-  return {memory.data(), padded};
-}
-
-template <class T>
-void copy_rows(Rows<const T> from, Rows<T> to, Index rows, Index width) {
-  if (!to || from.data == to.data) return;
-  for (Index j = 0; j < rows; ++j) std::copy_n(from[j], width, to[j]);
-}
-
-template <class T>
-void clear_rows(Rows<T> rows, Index begin, Index end, Index width) {
-  if (rows)
-    for (Index j = begin; j < end; ++j) std::fill_n(rows[j], width, T{0});
-}
-
 // Whether the weights can be had from the saved log-sum-exp: rounded at size L it spoils them by L epsilon, so large
 // values call for the forward pass again.
 bool precise_lse(const Call& call, const Gradients& gradients) {
@@ -95,14 +73,14 @@ bool precise_rows(const TiledPasses<T>& heads) {
   return true;
 }
 
-// All queries of a head against one range of its keys; dk and dv are roomy rows of the targets.
+// All queries of a head against one range of its keys.
 template <class T>
-void backward_range(const TiledKernels<T>& kernels, TiledPass<T>& work, Rows<T> dk, Rows<T> dv, Index range,
-                    Index ranges) {
+void backward_range(const TiledKernels<T>& kernels, TiledPass<T>& work, Index range, Index ranges) {
   const ScoreProblem<T>& p = work.head.problem;
   const Index j0 = p.K * range / ranges, j1 = p.K * (range + 1) / ranges;
-  clear_rows(dk, j0, j1, p.D);
-  clear_rows(dv, j0, j1, p.E);
+  const TiledHead<T> head = is_scattered(p) ? gathered(work.head, j0, j1) : work.head;
+  const RowSums<T> dk(work.targets.dk, p.K, p.D, kernels.lanes, j0, j1);
+  const RowSums<T> dv(work.targets.dv, p.K, p.E, kernels.lanes, j0, j1);
   TiledGradients<T> block;
   block.dy = work.dy;
   block.log_h = work.log_h.data();
@@ -111,13 +89,15 @@ void backward_range(const TiledKernels<T>& kernels, TiledPass<T>& work, Rows<T> 
   block.delta = work.delta.data();
   block.dq = work.targets.dq;
   if (!work.dq.empty()) block.dq = {work.dq.data() + range * p.N * p.D, p.D};
-  block.dk = dk;
-  block.dv = dv;
+  block.dk = dk.rows();
+  block.dv = dv.rows();
   block.drow = work.targets.drow;
   block.dcolumn = work.targets.dcolumn;
   if (block.dcolumn != nullptr) std::fill(block.dcolumn + j0, block.dcolumn + j1, T{0});
   for (Index i0 = 0; i0 < p.N; i0 += kernels.queries)
-    kernels.backward(work.head, block, i0, j0, j1, tiled_scratch(kernels, p.D, p.E));
+    kernels.backward(head, block, i0, j0, j1, tiled_scratch(kernels, p.D, p.E));
+  dk.write();
+  dv.write();
 }
 
 }  // namespace
@@ -156,21 +136,12 @@ void tiled_backward(const Call& call, const Gradients& gradients) {
     });
 
   const Index ranges = ranges_of(dims, heads);
-  std::vector<Rows<T>> dk(heads.size()), dv(heads.size());
-  for (std::size_t t = 0; t < heads.size(); ++t) {
-    const ScoreProblem<T>& p = heads[t]->head.problem;
-    dk[t] = roomy(heads[t]->targets.dk, p.K, p.D, kernels.lanes, heads[t]->dk);
-    dv[t] = roomy(heads[t]->targets.dv, p.K, p.E, kernels.lanes, heads[t]->dv);
-    if (ranges > 1 && heads[t]->targets.dq) heads[t]->dq.resize(ranges * p.N * p.D);
-  }
+  for (const auto& work : heads)
+    if (ranges > 1 && work->targets.dq) work->dq.resize(ranges * work->head.problem.N * work->head.problem.D);
   const std::vector<Index> order = heavy_first(heads);
   parallel_for(
       std::ssize(heads) * ranges, 1,
-      [&](Index task) {
-        const Index t = order[task / ranges];
-        backward_range(kernels, *heads[t], dk[t], dv[t], task % ranges, ranges);
-      },
-      loop);
+      [&](Index task) { backward_range(kernels, *heads[order[task / ranges]], task % ranges, ranges); }, loop);
 
   std::vector<std::vector<std::vector<double>>> dtheta(heads.size());
   parallel_for(
@@ -179,8 +150,6 @@ void tiled_backward(const Call& call, const Gradients& gradients) {
         TiledPass<T>& work = *heads[t];
         const ScoreProblem<T>& p = work.head.problem;
         if (!work.dq.empty()) add_ranges(work.dq.data(), ranges, p.N, p.D, work.targets.dq);
-        copy_rows<T>({dk[t].data, dk[t].stride}, work.targets.dk, p.K, p.D);
-        copy_rows<T>({dv[t].data, dv[t].stride}, work.targets.dv, p.K, p.E);
         work.stage.pullback(gradients, dtheta[t]);
       },
       loop);

@@ -22,6 +22,7 @@ struct TiledHead {
   const Visibility* visibility = nullptr;
   primal::NormaliserRule normaliser;
   HeadDropout dropout;
+  bool finite = false;  // all keys and values are known to be
 };
 
 // What the forward pass writes for one block of queries; pointers are those of its first query. Null: not wanted.

@@ -30,36 +30,6 @@ void store_sums(const TensorView& to, Index b, Index h, const std::vector<T>& su
   for (Index j = K; j < to.shape[2]; ++j) store(to, at + j * s[2], 0);
 }
 
-// Rows of other heads lie between those of this one, as in a fused projection: walking over them again for every block
-// of queries costs more than one copy.
-template <class T>
-bool is_scattered(const ScoreProblem<T>& p) {
-  constexpr Index far_apart = 1024 / static_cast<Index>(sizeof(T));
-  if (p.K * (p.D + p.E) * static_cast<Index>(sizeof(T)) > most_gathered_bytes) return false;
-  return (p.k.stride != p.D && p.k.stride >= far_apart) || (p.v.stride != p.E && p.v.stride >= far_apart);
-}
-
-// The head with its keys and values side by side in memory of this thread.
-template <class T>
-TiledHead<T> gathered(const TiledHead<T>& head) {
-  thread_local std::vector<T> memory;
-  const ScoreProblem<T>& p = head.problem;
-  if (std::ssize(memory) < p.K * (p.D + p.E)) memory.resize(p.K * (p.D + p.E));
-  T *k = memory.data(), *v = k + p.K * p.D;
-  constexpr Index ahead = 16, line = 64 / static_cast<Index>(sizeof(T));  // no hardware foresees such strides
-  for (Index j = 0; j < p.K; ++j) {
-    const Index next = std::min(j + ahead, p.K - 1);
-    for (Index c = 0; c < p.D; c += line) __builtin_prefetch(p.k[next] + c);
-    for (Index e = 0; e < p.E; e += line) __builtin_prefetch(p.v[next] + e);
-    std::copy_n(p.k[j], p.D, k + j * p.D);
-    std::copy_n(p.v[j], p.E, v + j * p.E);
-  }
-  TiledHead<T> other = head;
-  other.problem.k = {k, p.D};
-  other.problem.v = {v, p.E};
-  return other;
-}
-
 }  // namespace
 
 template <class T>
@@ -93,12 +63,14 @@ void tiled_forward(const Call& call, const Outputs& outputs) {
   };
   // With heads for every thread, each thread takes whole heads and may copy theirs; column sums are added block by
   // block.
-  const bool gathers = std::ssize(heads) >= 4 * threads() && is_scattered(heads.front()->head.problem);
+  const bool gathers = std::ssize(heads) >= 4 * threads() &&
+                       std::ranges::any_of(heads, [](const auto& work) { return is_scattered(work->head.problem); });
   if (gathers || outputs.column_sums)
     parallel_for(
         std::ssize(heads), 1,
         [&](Index task) {
-          const TiledHead<T> head = gathers ? gathered(heads[task]->head) : heads[task]->head;
+          TiledHead<T> head = heads[task]->head;
+          if (gathers && is_scattered(head.problem)) head = gathered(head, 0, head.problem.K);
           std::vector<T> sums(outputs.column_sums ? head.problem.K : 0, T{0});
           for (Index i0 = 0; i0 < dims.N; i0 += kernels.queries)
             block_of(head, task, i0, outputs.column_sums ? sums.data() : nullptr);

@@ -8,19 +8,28 @@
 
 #include "saddle/kernels/stages/score_pass.hpp"
 #include "saddle/kernels/stages/stage.hpp"
+#include "saddle/kernels/tiled/gather.hpp"
 #include "saddle/kernels/tiled/tiled_core.hpp"
 #include "saddle/primal/dropout.hpp"
 
 namespace saddle::kernels {
-
-// Keys and values that lie far apart are gathered head by head, unless a head has more of them than this.
-inline constexpr Index most_gathered_bytes = 8'000'000;
 
 // T is the type to compute in.
 template <class T>
 void tiled_forward(const primal::Call& call, const primal::Outputs& outputs);
 template <class T>
 void tiled_backward(const primal::Call& call, const primal::Gradients& gradients);
+
+template <class T>
+bool are_finite(Rows<const T> rows, Index n, Index width) {
+  T zeros{};
+  for (Index j = 0; j < n; ++j) {
+    const T* row = rows[j];
+#pragma omp simd reduction(+ : zeros)
+    for (Index c = 0; c < width; ++c) zeros += row[c] - row[c];
+  }
+  return zeros == 0;
+}
 
 // Everything about one head while a pass runs.
 template <class T>
@@ -35,16 +44,17 @@ struct TiledPass {
     head.dropout = {primal::dropout_threshold(call.dropout), primal::dropout_seed(call.dropout),
                     static_cast<std::uint32_t>(call.dropout.offset),
                     static_cast<std::uint32_t>(b * call.dims().H + head_index), primal::dropout_factor(call.dropout)};
+    if (head.dropout.threshold > 0) head.finite = are_finite<T>(p.k, p.K, p.D) && are_finite<T>(p.v, p.K, p.E);
   }
 
   Stage<T> stage;
   Visibility visibility;
   TiledHead<T> head;
   std::vector<T> log_h, reference, h, delta;  // [N]
-  // Backward: padded sums where the target has no room for whole vectors, and dq of each range of keys.
+  // Backward; dq is that of each range of keys.
   Rows<const T> dy;
   typename Stage<T>::Targets targets;
-  std::vector<T> dk, dv, dq;
+  std::vector<T> dq;
 };
 
 template <class T>

@@ -203,30 +203,55 @@ TEST(Tiled, CutsFewHeadsIntoRanges) {
   }
 }
 
-// Keys and values strided out of a fused projection give the same bits.
-TEST(Tiled, ReadsAFusedProjectionInPlace) {
-  const Index B = 8, H = 4, N = 70, D = 64;
-  Tensor fused(DType::f32, {B, N, 3, H, D});
-  Stream stream(5, "fused");
-  for (Index i = 0; i < fused.size(); ++i) fused.set(i, stream.normal());
-  Data dense("softmax", {B, H, N, N, D, D}, DType::f32), strided("softmax", {B, H, N, N, D, D}, DType::f32);
-  Index part = 0;
-  for (auto [view, own] :
-       {std::pair{&strided.call.q, &dense.q}, {&strided.call.k, &dense.k}, {&strided.call.v, &dense.v}}) {
-    *view = {static_cast<float*>(fused.view().data) + part * H * D,
-             DType::f32,
-             {B, H, N, D},
-             {N * 3 * H * D, D, 3 * H * D, 1}};
-    for (Index b = 0; b < B; ++b)
-      for (Index h = 0; h < H; ++h)
-        for (Index n = 0; n < N; ++n)
-          for (Index c = 0; c < D; ++c)
-            own->set(((b * H + h) * N + n) * D + c, fused.at(((b * N + n) * 3 + part) * H * D + h * D + c));
-    ++part;
-  }
-  const Results a = run_tiled(strided, false), b = run_tiled(dense, false);
-  EXPECT_EQ(a.y, b.y);
-  EXPECT_EQ(a.dk, b.dk);
+// q, k and v out of a fused projection [B,N,3,H,D], and their gradients into another, give the bits of dense tensors:
+// many heads and one, widths with and without room for whole vectors, every weight kept and some dropped.
+TEST(Tiled, TakesFusedProjections) {
+  struct Case {
+    Index B, H, N, D;
+  };
+  for (const auto& [B, H, N, D] : {Case{8, 4, 70, 64}, {1, 1, 300, 16}, {2, 2, 97, 12}, {1, 3, 40, 16}})
+    for (const double p : {0.0, 0.2}) {
+      Data dense("softmax", {B, H, N, N, D, D}, DType::f32), strided = dense;
+      Tensor fused(DType::f32, {B, N, 3, H, D}), gradient = fused;
+      const auto part_of = [&](const Tensor& tensor, Index part) {
+        return TensorView{static_cast<float*>(tensor.view().data) + part * H * D,
+                          DType::f32,
+                          {B, H, N, D},
+                          {N * 3 * H * D, D, 3 * H * D, 1}};
+      };
+      const auto copy = [&](const TensorView& from, const TensorView& to) {
+        for (Index b = 0; b < B; ++b)
+          for (Index h = 0; h < H; ++h)
+            for (Index n = 0; n < N; ++n)
+              for (Index c = 0; c < D; ++c) {
+                const auto at = [&](const Shape& s) { return b * s[0] + h * s[1] + n * s[2] + c * s[3]; };
+                store(to, at(to.stride), load(from, at(from.stride)));
+              }
+      };
+      copy(dense.call.q, strided.call.q = part_of(fused, 0));
+      copy(dense.call.k, strided.call.k = part_of(fused, 1));
+      copy(dense.call.v, strided.call.v = part_of(fused, 2));
+      dense.call.dropout.p = strided.call.dropout.p = p;
+      const Results expected = run_tiled(dense, true);
+
+      Tensor y = expected.y, lse = expected.lse, own = expected.dq;
+      tiled().forward(strided.call, {y.view(), {}, lse.view(), {}});
+      EXPECT_EQ(y, expected.y);
+      EXPECT_EQ(lse, expected.lse);
+      primal::Gradients gradients;
+      gradients.dy = dense.dy.view();
+      gradients.y = y.view();
+      gradients.lse = lse.view();
+      gradients.dq = part_of(gradient, 0);
+      gradients.dk = part_of(gradient, 1);
+      gradients.dv = part_of(gradient, 2);
+      tiled().backward(strided.call, gradients);
+      Index part = 0;
+      for (const Tensor* x : {&expected.dq, &expected.dk, &expected.dv}) {
+        copy(part_of(gradient, part++), own.view());
+        EXPECT_EQ(own, *x) << "part " << part << " of (" << B << ',' << H << ',' << N << ',' << D << "), p " << p;
+      }
+    }
 }
 
 // Saved outputs that are coarser than the call would spoil the gradients: they are computed again.
