@@ -14,7 +14,16 @@ constexpr Index most_width = 64;   // of a panel
 constexpr Index chunk_rows = 256;  // of x and dy that a weight gradient sums up in registers
 constexpr Index pack_rows = 4096;  // of x that it packs at once
 
+constexpr Index gradient_tasks = 8;  // a thread, of a weight gradient
+
 const LoopOptions dynamic{Schedule::dynamic};
+
+// Rows of a weight gradient in a task: few where that makes enough tasks, as each copies its part of dy.
+Index gradient_rows(Index O) {
+  if (threads() == 1) return block_rows;
+  const Index share = O / (gradient_tasks * threads()) / few_rows * few_rows;
+  return std::clamp(share, 2 * few_rows, block_rows);
+}
 
 // What is read when a block of sums is finished comes closer while they are multiplied: a panel takes a line or so of
 // each row, and no hardware foresees such strides. Inline, or GCC takes it for a function without effect.
@@ -78,12 +87,12 @@ void multiply(Rows<const float> x, Index M, const PackedWeight<float>& weight, c
 void weight_gradient(Rows<const float> dy, Rows<const float> x, Index M, Index O, Index I, Rows<float> dw, float* db) {
   const Core& simd = core();
   const Index width = simd.width, panels = (I + width - 1) / width;
-  const Index packed_rows = std::min(M, pack_rows), block_size = block_rows * width;
-  const Tasks tasks((O + block_rows - 1) / block_rows, panels);
+  const Index packed_rows = std::min(M, pack_rows), part_rows = gradient_rows(O), part_size = part_rows * width;
+  const Tasks tasks((O + part_rows - 1) / part_rows, panels, gradient_tasks);
   AmxBuffer<float> x_memory, sum_memory;
   float* const x_panels = x_memory.reserve(panels * packed_rows * width);
-  float* const sums = sum_memory.reserve(tasks.blocks * panels * block_size);
-  std::fill_n(sums, tasks.blocks * panels * block_size, 0.0f);
+  float* const sums = sum_memory.reserve(tasks.blocks * panels * part_size);
+  std::fill_n(sums, tasks.blocks * panels * part_size, 0.0f);
   if (db) std::fill_n(db, O, 0.0f);
   for (Index m = 0; m < M; m += pack_rows) {
     const Index packed = std::min(pack_rows, M - m);
@@ -95,12 +104,12 @@ void weight_gradient(Rows<const float> dy, Rows<const float> x, Index M, Index O
     parallel_for(
         tasks.count(), 1,
         [&](Index task) {
-          const Index block = task / tasks.groups, row = block * block_rows, rows = std::min(block_rows, O - row);
+          const Index block = task / tasks.groups, row = block * part_rows, rows = std::min(part_rows, O - row);
           const Index begin = task % tasks.groups * tasks.size, end = std::min(panels, begin + tasks.size);
           alignas(64) float dy_part[chunk_rows * block_rows];
           for (Index c = 0; c < packed; c += chunk_rows) {
             const Index count = std::min(chunk_rows, packed - c);
-            simd.copy({dy[m + c] + row, dy.stride}, count, rows, dy_part, block_rows,
+            simd.copy({dy[m + c] + row, dy.stride}, count, rows, dy_part, part_rows,
                       db && begin == 0 ? db + row : nullptr);
             // While these are multiplied, the next of dy come closer.
             Index next = c + count;
@@ -109,8 +118,8 @@ void weight_gradient(Rows<const float> dy, Rows<const float> x, Index M, Index O
               for (Index i = 0; i < rows; i += few_rows) {
                 for (Index stop = std::min(packed, next + chunk_rows / pieces + 1); next < stop; ++next)
                   for (Index line = 0; line < rows; line += 16) __builtin_prefetch(dy[m + next] + row + line);
-                simd.add_transposed(dy_part + i, block_rows, x_panels + (p * packed_rows + c) * width, count,
-                                    sums + (block * panels + p) * block_size + i * width, std::min(few_rows, rows - i));
+                simd.add_transposed(dy_part + i, part_rows, x_panels + (p * packed_rows + c) * width, count,
+                                    sums + (block * panels + p) * part_size + i * width, std::min(few_rows, rows - i));
               }
           }
         },
@@ -119,8 +128,8 @@ void weight_gradient(Rows<const float> dy, Rows<const float> x, Index M, Index O
   Finish<float> finish;
   finish.y = dw;
   parallel_for(tasks.blocks * panels, 1, [&](Index i) {
-    const Index row = i / panels * block_rows, column = i % panels * width;
-    simd.finish(sums + i * block_size, width, std::min(block_rows, O - row), std::min(width, I - column),
+    const Index row = i / panels * part_rows, column = i % panels * width;
+    simd.finish(sums + i * part_size, width, std::min(part_rows, O - row), std::min(width, I - column),
                 finish.at(row, column));
   });
 }

@@ -12,8 +12,8 @@ struct Tasks {
   Index blocks, groups, size;
 
   // Inner units stay together unless there would be too few tasks to share out evenly.
-  Tasks(Index outer, Index inner) : blocks(outer), groups(1), size(std::max<Index>(inner, 1)) {
-    const Index wanted = threads() == 1 ? 1 : 16 * threads();
+  Tasks(Index outer, Index inner, Index per_thread = 16) : blocks(outer), groups(1), size(std::max<Index>(inner, 1)) {
+    const Index wanted = threads() == 1 ? 1 : per_thread * threads();
     if (blocks < wanted && blocks > 0) size = std::max<Index>(1, inner * blocks / wanted);
     groups = (std::max<Index>(inner, 1) + size - 1) / size;
   }
