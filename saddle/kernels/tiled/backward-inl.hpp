@@ -26,9 +26,17 @@ struct BackwardLanes {
   bool sums = false;                      // the normaliser is the row sum of an exponential: no weight exceeds 1
 };
 
-// A [keys, block_queries] and ds = A (dA - delta) for one block of visible keys, g = exp with start holding log h.
-// DROPPED: A comes back as it is applied, times drop_factor where it stays, and dA likewise.
-template <int VECTORS, bool DROPPED, class T>
+// Scores may be coarse; NaN stays.
+template <class T>
+HWY_INLINE Vector<T> at_most_one(Vector<T> weight) {
+  const Vector<T> one = hn::Set(Tag<T>(), T{1});
+  return hn::IfThenElse(hn::Gt(weight, one), one, weight);
+}
+
+// A [keys, block_queries] and ds = A (dA - delta) for one block of visible keys, g = exp over row sums.
+// SCALED: start holds a reference, and inverse 1/h; else start holds log h. DROPPED: A comes back as it is applied,
+// times drop_factor where it stays, and dA likewise.
+template <int VECTORS, bool SCALED, bool DROPPED, class T>
 HWY_NOINLINE void differentiate_visible(const ScoreProblem<T>& problem, const T* qt, const T* gt,
                                         const BackwardLanes<T>& x, const T* column, const std::uint64_t* kept,
                                         T drop_factor, Rows<const T> k, Rows<const T> v, Index n, T* a, T* ds) {
@@ -42,7 +50,9 @@ HWY_NOINLINE void differentiate_visible(const ScoreProblem<T>& problem, const T*
     SADDLE_UNROLL(8)
     for (int r = 0; r < ROWS; ++r) SADDLE_UNROLL(8)
     for (int u = 0; u < VECTORS; ++u) {
-      hn::Store(exp_score(d, s[r][u]), d, a + (i + r) * Q + u * L);
+      Vector<T> weight = exp_score(d, s[r][u]);
+      if constexpr (SCALED) weight = at_most_one<T>(hn::Mul(weight, hn::Load(d, x.inverse + u * L)));
+      hn::Store(weight, d, a + (i + r) * Q + u * L);
       s[r][u] = hn::Zero(d);
     }
     multiply<ROWS, VECTORS, Along::k>(v[i], v.stride, gt, Q, problem.E, s);
@@ -57,7 +67,9 @@ HWY_NOINLINE void differentiate_visible(const ScoreProblem<T>& problem, const T*
         own = hn::IfThenElseZero(stays, hn::Mul(own, drop));
         hn::Store(hn::IfThenElseZero(stays, hn::Mul(weight, drop)), d, a + at);
       }
-      hn::Store(hn::Mul(weight, hn::Sub(own, delta)), d, ds + at);
+      Vector<T> change = hn::Mul(weight, hn::Sub(own, delta));
+      if constexpr (SCALED) change = hn::IfThenZeroElse(hn::Ge(weight, hn::Load(d, x.all + u * L)), change);
+      hn::Store(change, d, ds + at);
     }
   });
 }
@@ -71,13 +83,13 @@ HWY_NOINLINE void differentiate_masked(const G& g, const BackwardLanes<T>& x, In
   const Vector<T> drop = hn::Set(d, drop_factor);
   for (int u = 0; u < VECTORS; ++u) {
     const Vector<T> inverse = hn::Load(d, x.inverse + u * L), delta = hn::Load(d, x.delta + u * L);
-    const Vector<T> all = hn::Load(d, x.all + u * L), one = hn::Set(d, T{1});
+    const Vector<T> all = hn::Load(d, x.all + u * L);
     for (Index i = 0; i < n; ++i) {
       const Index at = i * Q + u * L;
       const auto seen = mask_of<T>(bits.seen[i], u);
       const Vector<T> s = hn::Load(d, a + at);
       Vector<T> weight = hn::IfThenElseZero(seen, hn::Mul(g(s), inverse));
-      if (G::exponential && x.sums) weight = hn::IfThenElse(hn::Gt(weight, one), one, weight);  // scores may be coarse
+      if (G::exponential && x.sums) weight = at_most_one<T>(weight);
       Vector<T> slope = weight;
       if constexpr (!G::exponential) slope = hn::IfThenElseZero(seen, hn::Mul(g.derivative(s), inverse));
       Vector<T> own = hn::IfThenElseZero(seen, hn::Load(d, ds + at));
@@ -192,7 +204,7 @@ class BackwardBlock {
     } else if (out_.h != nullptr) {
       x_.start[i] = row - out_.reference[i0_ + i];
       x_.inverse[i] = out_.h[i0_ + i] == 0 ? T{0} : 1 / out_.h[i0_ + i];
-      general_ = true;
+      scaled_ = true;
     } else {
       x_.start[i] = out_.log_h[i0_ + i] == -infinity ? -infinity : row - out_.log_h[i0_ + i] * unit;
       x_.inverse[i] = 1;
@@ -209,8 +221,10 @@ class BackwardBlock {
     const T drop_factor = static_cast<T>(head_.dropout.factor);
     with_vectors<T>(count_, [&](auto vectors) HWY_ATTR {
       if (G::exponential && !bits_.masked && !general_) {
-        const auto differentiate =
-            bits_.dropped ? differentiate_visible<vectors, true, T> : differentiate_visible<vectors, false, T>;
+        const auto differentiate = scaled_ ? (bits_.dropped ? differentiate_visible<vectors, true, true, T>
+                                                            : differentiate_visible<vectors, true, false, T>)
+                                           : (bits_.dropped ? differentiate_visible<vectors, false, true, T>
+                                                            : differentiate_visible<vectors, false, false, T>);
         differentiate(p_, qt_, gt_, x_, columns, bits_.kept, drop_factor, k, v, n, a_, ds_);
       } else {
         product_block<vectors, T>(k, n, qt_, p_.D, x_.start, columns, a_);
@@ -242,7 +256,8 @@ class BackwardBlock {
   G g_;
   Index i0_, count_, d_vectors_, e_vectors_;
   T *qt_, *gt_, *dqt_, *a_, *ds_, *q_, *g_rows_, *k_copy_;
-  bool general_ = false;  // some lane needs x_.inverse
+  bool general_ = false;  // for differentiate_masked, whatever is visible
+  bool scaled_ = false;   // lanes need x_.inverse
   BlockBits bits_;
   BackwardLanes<T> x_;
   T row_sum_[Q];

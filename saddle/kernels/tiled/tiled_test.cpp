@@ -123,6 +123,22 @@ TEST(Tiled, TakesLargeLogits) {
   }
 }
 
+// Where large scores make the backward pass run the forward pass again, gradients hold what floats can hold: hidden and
+// dropped pairs included.
+TEST(Tiled, KeepsGradientsOfLargeScores) {
+  for (const char* attention : {"softmax", "softmax+causal", "rbf(gamma=0.1)"})
+    for (const double p : {0.0, 0.2}) {
+      SCOPED_TRACE(std::string(attention) + (p > 0 ? ", dropped" : ""));
+      const Dims dims{1, 2, 70, 130, 16, 16};
+      Data data(attention, dims, DType::f32, 10), exact(attention, dims, DType::f64, 10);
+      for (auto [from, to] :
+           {std::pair{&data.q, &exact.q}, {&data.k, &exact.k}, {&data.v, &exact.v}, {&data.dy, &exact.dy}})
+        for (Index i = 0; i < to->size(); ++i) to->set(i, from->at(i));
+      data.call.dropout.p = exact.call.dropout.p = p;
+      expect_close(run_tiled(data, true), run_reference(exact), 4e-6);
+    }
+}
+
 // One query far from all others must not decide about its neighbours' gradients.
 TEST(Tiled, AFarQueryLeavesItsBlockAlone) {
   Data data("rbf(gamma=0.5)+causal", {1, 1, 64, 64, 4, 4}, DType::f32);
