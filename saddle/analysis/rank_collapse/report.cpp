@@ -197,8 +197,7 @@ Result report(const std::string& name, const std::vector<Course>& courses) {
       "embedding (0) to the last block; dashed is what attention alone would do with the same weights, and where a "
       "theorem gives a bound it stands beside the oscillation, the largest range of a feature over tokens. Tokens that "
       "keep apart hold mu/|X| well above 0.1 and a mean |cosine| below about 0.5; a falling line and a cosine near 1 "
-      "mean "
-      "that later blocks see tokens that hardly differ.";
+      "mean that later blocks see tokens that hardly differ.";
   Table table{"Blocks",
               {"split", "after block", "mu", "mu/|X|", "effective rank", "stable rank", "rank",
                "smallest singular value", "mean |cosine|"},

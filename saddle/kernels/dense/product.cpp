@@ -25,7 +25,7 @@ Index gradient_rows(Index O) {
   return std::clamp(share, 2 * few_rows, block_rows);
 }
 
-// What is read when a block of sums is finished comes closer while they are multiplied: a panel takes a line or so of
+// What a block of sums meets when it is finished comes closer while they are multiplied: a panel takes a line or so of
 // each row, and no hardware foresees such strides. Inline, or GCC takes it for a function without effect.
 [[gnu::always_inline]] inline void fetch(const Finish<float>& part, Index rows, Index columns) {
   constexpr Index line = 16;

@@ -20,6 +20,7 @@ void tiled_forward(const primal::Call& call, const primal::Outputs& outputs);
 template <class T>
 void tiled_backward(const primal::Call& call, const primal::Gradients& gradients);
 
+// Once for a head with dropout; where they are not, the core looks for the rows in every block.
 template <class T>
 bool are_finite(Rows<const T> rows, Index n, Index width) {
   T zeros{};
