@@ -25,8 +25,8 @@ double to_unit(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x
 
 }  // namespace
 
-std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> c, std::array<std::uint32_t, 2> k) {
-  for (int round = 0; round < 10; ++round) {
+std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> c, std::array<std::uint32_t, 2> k, int rounds) {
+  for (int round = 0; round < rounds; ++round) {
     const std::uint64_t a = 0xD2511F53u * std::uint64_t{c[0]};
     const std::uint64_t b = 0xCD9E8D57u * std::uint64_t{c[2]};
     c = {high(b) ^ c[1] ^ k[0], low(b), high(a) ^ c[3] ^ k[1], low(a)};

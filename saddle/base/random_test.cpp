@@ -23,6 +23,9 @@ TEST(Philox, KnownAnswers) {
   EXPECT_EQ(philox({ones, ones, ones, ones}, {ones, ones}), (Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
             (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+  EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}, 7), (Block{0x5f6fb709, 0x0d893f64, 0x4f121f81, 0x4f730a48}));
+  EXPECT_EQ(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}, 7),
+            (Block{0x4dfccaba, 0x190a87f0, 0xc47362ba, 0xb6b5242a}));
 }
 
 // Stored runs are repeated from their seed, so these numbers must never change.

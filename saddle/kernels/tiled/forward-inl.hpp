@@ -121,7 +121,7 @@ class ForwardBlock {
       if (!bits_.look(head_, i0_, i1_, j0, n)) continue;
       for (Index c = 0; c < n; ++c) seen_ |= bits_.seen[c];
       weigh(j0, n);
-      expand(j0, n);
+      if (out.y) expand(j0, n);
     }
     finish(out);
     if (out.weights || out.column_sums != nullptr) write_weights(out, first, last);

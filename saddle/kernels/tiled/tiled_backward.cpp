@@ -14,8 +14,22 @@ bool is_exponential(const primal::Attention& attention) {
          std::holds_alternative<primal::Rbf>(attention.kernel);
 }
 
-// log h, or reference and h, and delta = dy . y of the queries of a block: from the saved outputs, else by the forward
-// pass again.
+// Whether the weights of the queries of a block can be had from their log-sum-exp: rounded at size L it spoils them by
+// L epsilon. What is added to all scores of a query must be small too.
+template <class T>
+bool is_precise(const TiledPass<T>& work, Index i0, Index count) {
+  constexpr T largest = 16, largest_row = 64;
+  const T* row = work.head.problem.row;
+  for (Index i = i0; i < i0 + count; ++i) {
+    const T lse = work.log_h[i];
+    if (lse > largest || (lse < -largest && std::isfinite(lse))) return false;
+    if (row != nullptr && !(std::fabs(row[i]) <= largest_row)) return false;
+  }
+  return true;
+}
+
+// log h, or reference and h, and delta = dy . y of the queries of a block: from the saved outputs as far as they serve,
+// else by the forward pass again.
 template <class T>
 void row_statistics(const Call& call, const Gradients& gradients, const TiledKernels<T>& kernels, TiledPass<T>& work,
                     Index b, Index h, Index i0, bool saved) {
@@ -26,12 +40,19 @@ void row_statistics(const Call& call, const Gradients& gradients, const TiledKer
   if (saved) {
     OutputRows<T>(call, gradients.y).load(b, h, i0, count, {y.data(), p.E});
     load_lse(gradients.lse, b, h, i0, work.log_h.data() + i0, count);
-  } else {
+  }
+  const bool rerun = !saved || !is_precise(work, i0, count);
+  work.rerun[i0 / kernels.queries] = rerun;
+  if (rerun) {
+    TiledHead<T> head = work.head;
     TiledOutputs<T> block;
-    block.y = {y.data(), p.E};
+    if (saved)
+      head.dropout = {};  // which only y has
+    else
+      block.y = {y.data(), p.E};
     block.reference = work.reference.data() + i0;
     block.h = work.h.data() + i0;
-    kernels.forward(work.head, block, i0, tiled_scratch(kernels, p.D, p.E));
+    kernels.forward(head, block, i0, tiled_scratch(kernels, p.D, p.E));
   }
   row_deltas<T>({work.dy[i0], work.dy.stride}, {y.data(), p.E}, count, p.E, work.delta.data() + i0);
 }
@@ -47,32 +68,6 @@ Index ranges_of(const Dims& dims, const TiledPasses<T>& heads) {
   return key_ranges(dims, bytes);
 }
 
-// Whether the weights can be had from the saved log-sum-exp: rounded at size L it spoils them by L epsilon, so large
-// values call for the forward pass again.
-bool precise_lse(const Call& call, const Gradients& gradients) {
-  if (!has_saved_outputs(call, gradients) || is_steep(call.attention)) return false;
-  constexpr double largest = 16;
-  const Dims d = call.dims();
-  const auto& s = gradients.lse.stride;
-  for (Index b = 0; b < d.B; ++b)
-    for (Index h = 0; h < d.H; ++h)
-      for (Index i = 0; i < d.N; ++i) {
-        const double lse = load(gradients.lse, b * s[0] + h * s[1] + i * s[2]);
-        if (lse > largest || (lse < -largest && std::isfinite(lse))) return false;
-      }
-  return true;
-}
-
-// What is added to all scores of a query must be small too.
-template <class T>
-bool precise_rows(const TiledPasses<T>& heads) {
-  constexpr T largest = 64;
-  for (const auto& work : heads)
-    for (Index i = 0; work->head.problem.row != nullptr && i < work->head.problem.N; ++i)
-      if (!(std::fabs(work->head.problem.row[i]) <= largest)) return false;
-  return true;
-}
-
 // All queries of a head against one range of its keys.
 template <class T>
 void backward_range(const TiledKernels<T>& kernels, TiledPass<T>& work, Index range, Index ranges) {
@@ -85,7 +80,6 @@ void backward_range(const TiledKernels<T>& kernels, TiledPass<T>& work, Index ra
   block.dy = work.dy;
   block.log_h = work.log_h.data();
   block.reference = work.reference.data();
-  block.h = work.h.data();
   block.delta = work.delta.data();
   block.dq = work.targets.dq;
   if (!work.dq.empty()) block.dq = {work.dq.data() + range * p.N * p.D, p.D};
@@ -94,8 +88,11 @@ void backward_range(const TiledKernels<T>& kernels, TiledPass<T>& work, Index ra
   block.drow = work.targets.drow;
   block.dcolumn = work.targets.dcolumn;
   if (block.dcolumn != nullptr) std::fill(block.dcolumn + j0, block.dcolumn + j1, T{0});
-  for (Index i0 = 0; i0 < p.N; i0 += kernels.queries)
+  for (Index i0 = 0; i0 < p.N; i0 += kernels.queries) {
+    const bool rerun = !work.rerun.empty() && work.rerun[i0 / kernels.queries] != 0;
+    block.h = rerun ? work.h.data() : nullptr;
     kernels.backward(head, block, i0, j0, j1, tiled_scratch(kernels, p.D, p.E));
+  }
   dk.write();
   dv.write();
 }
@@ -108,9 +105,8 @@ void tiled_backward(const Call& call, const Gradients& gradients) {
   const Dims dims = call.dims();
   const bool exponential = is_exponential(call.attention);
   const bool row_sum = std::holds_alternative<primal::RowSum>(call.attention.normaliser);
-  bool saved = exponential && row_sum && precise_lse(call, gradients);
+  const bool saved = exponential && row_sum && has_saved_outputs(call, gradients) && !is_steep(call.attention);
   TiledPasses<T> heads = prepare_heads<T>(call, saved);
-  saved = saved && precise_rows(heads);
   const LoopOptions loop = tiled_loop(call);
   parallel_for(
       std::ssize(heads), 1,
@@ -122,12 +118,9 @@ void tiled_backward(const Call& call, const Gradients& gradients) {
           work.targets.drow = nullptr;
         }
         work.dy = work.stage.dy(gradients);
-        if (row_sum) work.delta.resize(dims.N);
-        if (row_sum && saved) work.log_h.resize(dims.N);
-        if (row_sum && !saved) {
-          work.reference.resize(dims.N);
-          work.h.resize(dims.N);
-        }
+        if (!row_sum) return;
+        for (std::vector<T>* x : {&work.delta, &work.log_h, &work.reference, &work.h}) x->resize(dims.N);
+        work.rerun.resize((dims.N + kernels.queries - 1) / kernels.queries);
       },
       loop);
   if (row_sum)

@@ -53,6 +53,7 @@ struct TiledPass {
   TiledHead<T> head;
   std::vector<T> log_h, reference, h, delta;  // [N]
   // Backward; dq is that of each range of keys.
+  std::vector<char> rerun;  // [blocks of queries]: reference and h are known, else log h
   Rows<const T> dy;
   typename Stage<T>::Targets targets;
   std::vector<T> dq;

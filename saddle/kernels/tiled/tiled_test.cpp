@@ -139,6 +139,23 @@ TEST(Tiled, KeepsGradientsOfLargeScores) {
     }
 }
 
+// Blocks of queries with large scores beside blocks without: each has its weights in its own way.
+TEST(Tiled, MixesLargeAndSmallScores) {
+  const Index N = 150, small = 60;
+  Data data("softmax+causal", {1, 2, N, N, 16, 16}, DType::f32),
+      exact("softmax+causal", {1, 2, N, N, 16, 16}, DType::f64);
+  for (Index i = 0; i < data.q.size(); ++i)
+    if (i / 16 % N >= small) data.q.set(i, 10 * data.q.at(i));
+  for (auto [from, to] :
+       {std::pair{&data.q, &exact.q}, {&data.k, &exact.k}, {&data.v, &exact.v}, {&data.dy, &exact.dy}})
+    for (Index i = 0; i < to->size(); ++i) to->set(i, from->at(i));
+  data.call.dropout.p = exact.call.dropout.p = 0.2;
+  const Results results = run_tiled(data, true);
+  EXPECT_LT(results.lse.at(small - 1), 16);
+  EXPECT_GT(results.lse.at(N - 1), 16);
+  expect_close(results, run_reference(exact), 4e-6);
+}
+
 // One query far from all others must not decide about its neighbours' gradients.
 TEST(Tiled, AFarQueryLeavesItsBlockAlone) {
   Data data("rbf(gamma=0.5)+causal", {1, 1, 64, 64, 4, 4}, DType::f32);

@@ -22,9 +22,9 @@ Product multiply(Index a, const Tensor& x) {
   return {sum.bitwise_right_shift(16), (sum & low_half).bitwise_left_shift(16) | (lower & low_half)};
 }
 
-// Philox4x32-10 on tensors of words, as base/random.hpp has it.
+// Philox4x32 on tensors of words, as base/random.hpp has it.
 std::array<Tensor, 4> philox(std::array<Tensor, 4> c, Index key0, Index key1) {
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < primal::dropout_rounds; ++round) {
     const Product a = multiply(0xD2511F53, c[0]), b = multiply(0xCD9E8D57, c[2]);
     c = {b.high ^ c[1] ^ key0, b.low, a.high ^ c[3] ^ key1, a.low};
     key0 = (key0 + 0x9E3779B9) & word;
