@@ -27,7 +27,7 @@ struct DataArguments {
   std::string name, out, missing = "interpolate";
   std::vector<std::string> files, settings;
   data::Where where;
-  Index samples = 3, max_length = 0, seed = 0;
+  Index samples = 3, max_length = 0, limit = 0, seed = 0;
   bool force = false;
 
   data::Where place() const {
@@ -68,9 +68,11 @@ int show(const DataArguments& arguments, const Context& context) {
 
 int baseline(const DataArguments& arguments, const Context& context) {
   if (arguments.max_length < 0) throw InvalidArgument("--max-length must be 1 or more");
+  if (arguments.limit < 0) throw InvalidArgument("--limit must be 1 or more");
   if (arguments.seed < 0) throw InvalidArgument("--seed must be 0 or more");
   const data::Task task = data::find_task(arguments.name, arguments.place());
-  const eval::BaselineOptions options{arguments.max_length, static_cast<std::uint64_t>(arguments.seed)};
+  const eval::BaselineOptions options{arguments.max_length, static_cast<std::uint64_t>(arguments.seed),
+                                      arguments.limit};
   print(context.json ? baseline_json(task, options) : baseline_text(task, options));
   return Exit::ok;
 }
@@ -251,6 +253,8 @@ Command data_command() {
             {"--test", "FILE", "the test split of a file that has none beside it", &a->where.test},
             {"--max-length", "COUNT", "steps or tokens at which samples are cut; default as in training",
              &a->max_length},
+            {"--limit", "COUNT", "fit on at most so many training samples, of all classes alike; default all",
+             &a->limit},
             {"--seed", "NUMBER", "of random kernels and samples held out; default 0", &a->seed}},
            reading),
       [a](const Context& context) { return baseline(*a, context); }};

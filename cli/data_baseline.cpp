@@ -13,7 +13,9 @@ std::string baseline_text(const data::Task& task, const eval::BaselineOptions& o
   Table table({"baseline", "accuracy", "what it is"}, "lrl");
   for (const eval::Baseline& baseline : all)
     table.add({baseline.name, fmt::format("{:.1f} %", 100 * baseline.accuracy), baseline.what});
-  table.note(fmt::format("fitted on the training split, scored on {} test samples", all.front().count));
+  const std::string fitted =
+      options.limit > 0 ? fmt::format("at most {} training samples", options.limit) : "the training split";
+  table.note(fmt::format("fitted on {}, scored on {} test samples", fitted, all.front().count));
   return table.text();
 }
 

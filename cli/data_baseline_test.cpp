@@ -34,6 +34,12 @@ TEST(DataBaseline, JsonAndTextSayTheSame) {
   }
 }
 
+TEST(DataBaseline, SaysOnHowManySamplesItIsFitted) {
+  const data::Task task = data::find_task(waves);
+  EXPECT_THAT(baseline_text(task, {}), HasSubstr("fitted on the training split"));
+  EXPECT_THAT(baseline_text(task, {.limit = 12}), HasSubstr("fitted on at most 12 training samples"));
+}
+
 TEST(DataBaseline, RefusesWhatTheMethodsRefuse) {
   EXPECT_THROW(baseline_text(data::find_task(waves), {.max_length = -1}), InvalidArgument);
 }

@@ -99,6 +99,16 @@ Experiment chosen_part_of(const ReproduceOptions& options) {
   return experiment;
 }
 
+// As models of the first part with this data are limited.
+eval::BaselineOptions limits_of(const Experiment& experiment, const std::string& data) {
+  eval::BaselineOptions options;
+  const auto part = std::ranges::find_if(
+      experiment.parts, [&](const Part& each) { return std::ranges::find(each.data, data) != each.data.end(); });
+  for (const auto& [key, value] : part->settings)
+    if (key == "data.limit") options.limit = std::stoll(value);
+  return options;
+}
+
 // What simple methods reach, where it is not known yet.
 void add_floors(const Experiment& experiment, const Results& known, Results& fresh, bool quiet) {
   if (std::ranges::find(experiment.sections, experiment::Section::accuracy) == experiment.sections.end()) return;
@@ -115,7 +125,7 @@ void add_floors(const Experiment& experiment, const Results& known, Results& fre
       continue;
     }
     if (!quiet) print_message(fmt::format("simple methods on {}\n", data));
-    for (const eval::Baseline& baseline : eval::baselines(data::find_task(data)))
+    for (const eval::Baseline& baseline : eval::baselines(data::find_task(data), limits_of(experiment, data)))
       fresh.floors.push_back({data, baseline.name, baseline.accuracy});
   }
 }

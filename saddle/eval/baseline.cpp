@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "saddle/base/error.hpp"
+#include "saddle/data/records.hpp"
 #include "saddle/eval/logistic.hpp"
 #include "saddle/eval/ridge.hpp"
 #include "saddle/eval/rocket.hpp"
@@ -41,6 +42,7 @@ struct Splits {
 };
 
 Splits open_splits(const data::Task& task, const BaselineOptions& options) {
+  if (options.limit < 0) throw InvalidArgument("fit on 1 sample or more; 0 means on all");
   if (options.max_length < 0) throw InvalidArgument("samples are cut at a length of 1 or more; 0 means the usual one");
   Splits splits;
   splits.train = task.train();
@@ -50,6 +52,14 @@ Splits open_splits(const data::Task& task, const BaselineOptions& options) {
     throw NotSupported(fmt::format("{} holds event sequences, which have no classes to tell apart", task.name));
   splits.classes = static_cast<Index>(about.classes.size());
   splits.train_labels = labels_of(*splits.train);
+  if (options.limit > 0 && options.limit < std::ssize(splits.train_labels)) {
+    std::vector<Index> samples(splits.train_labels.size());
+    std::iota(samples.begin(), samples.end(), Index{0});
+    samples = data::limited(std::move(samples), options.limit,
+                            [&](Index sample) { return splits.train_labels[static_cast<std::size_t>(sample)]; });
+    splits.train = data::subset(splits.train, std::move(samples), about.split);
+    splits.train_labels = labels_of(*splits.train);
+  }
   const auto labelled = [](Index label) { return label >= 0; };
   if (splits.classes < 2 || splits.train_labels.empty() || !std::ranges::all_of(splits.train_labels, labelled))
     throw InvalidArgument(

@@ -20,6 +20,7 @@ struct Baseline {
 struct BaselineOptions {
   Index max_length = 0;    // longer samples are cut; 0: where the data set usually is, as in training
   std::uint64_t seed = 0;  // of random kernels and of samples held out
+  Index limit = 0;         // fit on at most so many samples, those that data.limit leaves to a model; 0: on all
 };
 
 // All that fit the kind of data:

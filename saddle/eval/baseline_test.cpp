@@ -123,6 +123,20 @@ TEST(Baselines, TokensAreCutAtTheUsualLength) {
   EXPECT_EQ(named(baselines(task_of(about, samples, samples), {.max_length = 6}), "histogram").accuracy, 1);
 }
 
+// Of all classes alike, so the commonest class of the rest need not be that of all.
+TEST(Baselines, FitOnAsManySamplesAsModels) {
+  std::vector<Sample> train(10, token_sample({1}, 0)), test(4, token_sample({2}, 1));
+  train.insert(train.end(), 30, token_sample({2}, 1));
+  Description about = token_description;
+  about.classes = {"a", "b"};
+  const data::Task task = task_of(about, train, test);
+  EXPECT_EQ(named(baselines(task), "commonest").accuracy, 1);
+  EXPECT_EQ(named(baselines(task, {.limit = 40}), "commonest").accuracy, 1);
+  EXPECT_EQ(named(baselines(task, {.limit = 10}), "commonest").accuracy, 0);
+  EXPECT_EQ(named(baselines(task, {.limit = 10}), "first token").accuracy, 1);
+  EXPECT_THROW(baselines(task, {.limit = -1}), InvalidArgument);
+}
+
 TEST(Baselines, OfPairs) {
   Description about = token_description;
   about.kind = Kind::pair;
