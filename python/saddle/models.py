@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
 
 from . import _library  # noqa: F401  (the operators)
+from ._files import description_of, weights_of
 from ._held import Held
 
 __all__ = ["Model", "load", "make", "names", "options"]
@@ -61,7 +61,7 @@ class Model(Held):
 
     def load(self, path: Path) -> Model:
         """Takes the weights of a safetensors file; all names must match."""
-        self._held.load(os.fspath(path))
+        self._held.load(os.fspath(path), "")
         return self
 
     def export_onnx(self, path: Path, inputs: Tensor, mask: Optional[Tensor] = None, second: Optional[Tensor] = None,
@@ -84,10 +84,13 @@ def make(name: str, **given: Any) -> Model:
 
 
 def load(path: Path) -> Model:
-    """The model of a file that Model.save() wrote."""
-    with open(path, "rb") as file:
-        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-    description = header.get("__metadata__", {}).get("saddle.model")
-    if description is None:
-        raise ValueError(f"{path} holds weights only; make the model first, then model.load({os.fspath(path)!r})")
-    return Model(description).load(path)
+    """The model of a file that Model.save() wrote, or of a run: its folder, or the file that `saddle train` chose or
+    `saddle prune` wrote."""
+    file = weights_of(os.fspath(path))
+    described = description_of(file)
+    if described is None:
+        raise ValueError(f"{file} holds weights only; make the model first, then model.load({file!r})")
+    description, prefix = described
+    model = Model(description)
+    model._held.load(file, prefix)
+    return model

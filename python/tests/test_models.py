@@ -2,6 +2,7 @@ import copy
 import json
 import pathlib
 import pickle
+import struct
 import subprocess
 import sys
 
@@ -79,6 +80,45 @@ def test_saves_loads_and_exports(name, tmp_path):
     torch.testing.assert_close(other.eval()(*inputs), y, rtol=0, atol=0)
     model.export_onnx(tmp_path / "model.onnx", *inputs)
     assert (tmp_path / "model.onnx").stat().st_size > 1000
+
+
+def as_run(model, folder, table=False):
+    """A folder like that of a run: the description of the model is part of a larger one, weights lie beside a table."""
+    model.save(folder / "plain.safetensors")
+    bytes_ = (folder / "plain.safetensors").read_bytes()
+    end = 8 + struct.unpack("<Q", bytes_[:8])[0]
+    header = json.loads(bytes_[8:end])
+    state = {"model": json.loads(model.description), **({"table": "flowers"} if table else {})}
+    header = {("model." + name if table else name): place for name, place in header.items() if name != "__metadata__"}
+    header["__metadata__"] = {"saddle": json.dumps(state)}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    (folder / "run/checkpoints").mkdir(parents=True)
+    (folder / "run/checkpoints/best.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes_[end:])
+    return folder / "run"
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_loads_what_a_run_has_trained(table, tmp_path):
+    model, inputs = small("mvts")
+    run = as_run(model, tmp_path, table)
+    y = model.eval()(*inputs)
+    for place in (run, str(run), run / "checkpoints/best.safetensors"):
+        torch.testing.assert_close(saddle.models.load(place).eval()(*inputs), y, rtol=0, atol=0)
+    for place in (run, run / "checkpoints/best.safetensors"):
+        with pytest.raises(ValueError, match="saddle analyze spectrum"):
+            saddle.analysis.run("spectrum", place)
+
+
+def test_says_what_is_no_model(tmp_path):
+    with pytest.raises(ValueError, match="not the folder of a run"):
+        saddle.models.load(tmp_path)
+    for bytes_ in (b"", b"short", b"\xff" * 16, struct.pack("<Q", 4) + b"{[1]", struct.pack("<Q", 4) + b"[ 1]"):
+        (tmp_path / "bad.safetensors").write_bytes(bytes_)
+        with pytest.raises(ValueError, match="not a safetensors file"):
+            saddle.models.load(tmp_path / "bad.safetensors")
+    with pytest.raises(FileNotFoundError):
+        saddle.models.load(tmp_path / "absent.safetensors")
 
 
 def test_mistakes_are_named(tmp_path):

@@ -22,7 +22,7 @@ namespace {
 }  // namespace
 
 const std::string* Options::find(const std::string& name) {
-  known_.push_back(name);
+  if (std::find(known_.begin(), known_.end(), name) == known_.end()) known_.push_back(name);
   const auto found = values_.find(name);
   return found == values_.end() ? nullptr : &found->second;
 }

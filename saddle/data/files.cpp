@@ -247,6 +247,10 @@ Task task_of_file(const fs::path& file, const Where& where, const std::string& g
 }
 
 std::optional<fs::path> training_file(const fs::path& folder, std::vector<std::string>& candidates) {
+  if (fs::exists(folder / "metrics.jsonl") && fs::is_directory(folder / "checkpoints"))
+    throw InvalidArgument(
+        fmt::format("'{}' is the folder of a run and holds no data but what the run wrote", folder.string()),
+        "name its data; to go on with the run: saddle train --resume --out " + folder.string());
   std::vector<fs::path> train, all;
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (!entry.is_regular_file() || !is_data_file(entry.path())) continue;

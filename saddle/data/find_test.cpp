@@ -165,6 +165,10 @@ TEST(Find, SaysWhatIsNotThereAndWhatIsNear) {
   EXPECT_THAT(refusal<InvalidArgument>("", where), HasSubstr("no data set was named"));
   EXPECT_THAT(refusal<InvalidArgument>("two", where), HasSubstr("several data files: p.ts, q.ts"));
   EXPECT_THAT(refusal<InvalidArgument>("none", where), HasSubstr("holds no data file"));
+  scratch.write("run/metrics.jsonl", "");
+  scratch.write("run/checkpoints/best.safetensors", "");
+  scratch.write("run/predictions.csv", "a,b\n1,2\n");
+  EXPECT_THAT(refusal<InvalidArgument>("run", where), HasSubstr("is the folder of a run"));
   scratch.write("ships/data.txt", "1 2\n3 4\n");
   scratch.write("ships/test_splits.txt", "0\n");
   EXPECT_THAT(refusal<InvalidArgument>("ships", where), HasSubstr("a table with fixed splits"));

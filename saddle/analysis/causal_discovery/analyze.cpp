@@ -72,6 +72,14 @@ std::vector<std::string> findings(const Answer& answer) {
   std::vector<std::string> list{fmt::format(
       "{} of {} pairs are adjacent; directed: {}, with a hidden common cause: {}; tests: {}", edges,
       graph.size() * (graph.size() - 1) / 2, directed, hidden, std::accumulate(tests.begin(), tests.end(), Index{0}))};
+  if (const std::vector<Index> cycle = graph.directed_cycle(); !cycle.empty()) {
+    std::string text;
+    for (const Index node : cycle) text += answer.input.names[static_cast<std::size_t>(node)] + " -> ";
+    list.push_back(
+        fmt::format("{}{} is a cycle, which no causal graph has: here tests contradict each other, so do not "
+                    "trust these directions",
+                    text, answer.input.names[static_cast<std::size_t>(cycle.front())]));
+  }
   if (answer.explanations)
     list.push_back(fmt::format("{} may depend on {}", answer.input.names[static_cast<std::size_t>(*answer.target)],
                                answer.explanations->members.empty()
@@ -231,6 +239,8 @@ Result on_model(const ProbedModel& model, analysis::Options& options) {
                        {"sample", chosen.number(b)}, {"heads", Json::array()}};
   double edges = 0;
   std::string settings;
+  result.findings.push_back(fmt::format("This is sample {} of the {} split in layer {} ({}).", chosen.number(b),
+                                        chosen.probe->split, chosen.at, chosen.layer->attention));
   for (const Index h : chosen.heads) {
     request.file = fmt::format("layer {}, head {}", chosen.at, h);
     const Answer answer = discover(attention_input(chosen.attention(b, h), chosen.names(b), request), request);

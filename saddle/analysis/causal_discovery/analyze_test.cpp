@@ -63,6 +63,7 @@ TEST(Analyze, Model) {
   EXPECT_EQ(json["heads"][0]["nodes"].size(), 4U);  // the first sample has four tokens
   EXPECT_EQ(json["heads"][0]["samples"], 64);       // the width of the model
   EXPECT_EQ(json["sample"], 17);
+  EXPECT_THAT(all.findings.front(), HasSubstr("sample 17 of the test split in layer 1"));
   EXPECT_EQ(std::count(all.findings.begin(), all.findings.end(), "algorithm: icd, test: fisher_z, alpha: 0.01, n: 64"),
             1);  // once for all heads
   analysis::Options one(Texts{{"sample", "1"}, {"head", "1"}, {"layer", "0"}, {"samples", "768"}});

@@ -182,10 +182,11 @@ Result explain_model(const ProbedModel& model, Request request, const ModelExpla
                     {"mean_size", number_or_null(tally->mean_size())},
                     {"mean_calls", tally->mean_calls()}});
   }
-  result.findings.push_back(
-      fmt::format("Where both find one, the set of the graph is smaller than that of the order of weights in {} of {} "
-                  "cases and larger in {}.",
-                  smaller, both, larger));
+  if (both > 0)
+    result.findings.push_back(fmt::format(
+        "Where both find one, the set of the graph is smaller than that of the order of weights in {} of {} "
+        "cases and larger in {}.",
+        smaller, both, larger));
   if (unexplained.count > 0) result.findings.push_back(unexplained.text(all.asked, own.max_calls));
   if (alone > 0)
     result.findings.push_back(fmt::format(

@@ -1,6 +1,7 @@
 #include "saddle/analysis/causal_discovery/graph.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace saddle::analysis::causal_discovery {
 
@@ -52,6 +53,27 @@ std::vector<char> Graph::possible_ancestors(Index to) const {
     }
   }
   return found;
+}
+
+std::vector<Index> Graph::directed_cycle() const {
+  std::vector<Index> path;
+  std::vector<char> done(static_cast<std::size_t>(size()), 0);
+  const std::function<bool(Index)> closes = [&](Index node) {
+    if (const auto first = std::find(path.begin(), path.end(), node); first != path.end()) {
+      path.erase(path.begin(), first);
+      return true;
+    }
+    if (done[static_cast<std::size_t>(node)] != 0) return false;
+    path.push_back(node);
+    for (Index next = 0; next < size(); ++next)
+      if (parent(node, next) && closes(next)) return true;
+    path.pop_back();
+    done[static_cast<std::size_t>(node)] = 1;
+    return false;
+  };
+  for (Index node = 0; node < size(); ++node)
+    if (closes(node)) return path;
+  return {};
 }
 
 void SeparatingSets::set(Index a, Index b, Nodes nodes) {

@@ -45,6 +45,8 @@ class SADDLE_API Graph {
   Index degree(Index a) const;
   // 1 for every node with a path of possible-parent steps to `to`, which itself is not among them unless on a cycle.
   std::vector<char> possible_ancestors(Index to) const;
+  // Each node a parent of the next and the last one of the first; empty: there is no such cycle.
+  std::vector<Index> directed_cycle() const;
 
   bool operator==(const Graph&) const = default;
 

@@ -55,6 +55,20 @@ IndependenceTest linear(Index n, double density, Index samples, std::uint64_t se
   return FisherZ(correlation(x), static_cast<double>(samples));
 }
 
+TEST(Graph, FindsDirectedCycles) {
+  Graph graph(5);
+  const auto add = [&](Index a, Index b) {
+    graph.set(a, b, Mark::arrow);
+    graph.set(b, a, Mark::tail);
+  };
+  for (const auto& [a, b] : {std::pair{0, 1}, {1, 2}, {0, 2}, {2, 3}, {4, 1}}) add(a, b);
+  EXPECT_TRUE(graph.directed_cycle().empty());
+  add(3, 1);
+  EXPECT_EQ(graph.directed_cycle(), (std::vector<Index>{1, 2, 3}));
+  graph.set(2, 1, Mark::arrow);  // 1 <-> 2 is no step
+  EXPECT_TRUE(graph.directed_cycle().empty());
+}
+
 TEST(Pc, ChainAndCollider) {
   Dag dag({4, 4});
   dag(0, 1) = dag(1, 2) = 1;  // a chain has no direction of its own

@@ -130,6 +130,17 @@ Result flows_of(const Value& attention, const Value& kind, const std::vector<std
       list.push_back({share[0], share[1], share[2]});
       sum += share[0];
     }
+    if (L > 1) {
+      std::vector<std::string> row{name, "mean"};
+      for (Index c = 0; c < 4; ++c) {
+        double total = 0;
+        for (Index l = 0; l < L; ++l)
+          total += c < 3 ? mean.data()[static_cast<std::size_t>(3 * l + c)]
+                         : expected.data()[static_cast<std::size_t>(3 * l)];
+        row.push_back(fmt::format("{:.3f}", total / static_cast<double>(L)));
+      }
+      table.rows.push_back(std::move(row));
+    }
     flows[name] = list;
     chances[name] = levels_of;
     result.figures.emplace_back(fmt::format("IMF ({}), mean over layers", name), sum / static_cast<double>(L));

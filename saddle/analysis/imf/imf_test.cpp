@@ -60,7 +60,10 @@ TEST(Imf, ReadsAFile) {
   const std::string file = SADDLE_SOURCE_DIR "/tests/golden/imf/imf_b2_l3_h2_s13_pad.safetensors";
   const Result result = analyze_file(analysis(), file, options);
   ASSERT_EQ(result.tables.size(), 1u);
-  EXPECT_EQ(result.tables[0].rows.size(), 9u);
+  ASSERT_EQ(result.tables[0].rows.size(), 12u);  // three flows of three layers, each with its mean
+  const std::vector<std::string>& mean = result.tables[0].rows[3];
+  EXPECT_EQ(mean[1], "mean");
+  EXPECT_NEAR(std::stod(mean[2]), result.figures[0].second, 5e-4);
   Options wrong(std::map<std::string, std::string>{{"kind", "sort"}});
   EXPECT_THROW(analyze_file(analysis(), file, wrong), DataError);
 }

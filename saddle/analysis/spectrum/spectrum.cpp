@@ -101,6 +101,15 @@ bool has_finite_features(const std::string& attention) {
   return false;
 }
 
+// Whether an attention brings layers of its own, which no other attention can simply replace.
+bool is_layer(const std::string& attention) {
+  try {
+    return mechanisms::find_layer(attention) != nullptr;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 // What the spectrum of weights suggests; nothing where they are of high rank.
 std::string advice_on(std::size_t layer, const std::string& attention, const LayerSpectrum& s) {
   if (s.largest == 0) return fmt::format("Layer {}: all weights are 0.", layer);
@@ -108,6 +117,7 @@ std::string advice_on(std::size_t layer, const std::string& attention, const Lay
   const std::string held =
       fmt::format("Layer {}: {:.1f} of {:.4g} directions hold 90 %", layer, s.explained_90, s.tokens);
   if (has_finite_features(attention)) return fmt::format("{}; {} has finitely many features already.", held, attention);
+  if (is_layer(attention)) return held + ".";
   return held + ": try a low-rank attention there, such as primal_attention or linear.";
 }
 

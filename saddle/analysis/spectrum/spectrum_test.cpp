@@ -61,13 +61,15 @@ TEST(Spectrum, AdvisesNoLowRankWhereItIsOrWhereNothingIs) {
   probe.layers.push_back({"linear(elu1)", {}, uniform, {}});
   probe.layers.push_back({"softmax", {}, zero, {}});
   probe.layers.push_back({"something else", {}, uniform, {}});
+  probe.layers.push_back({"hyla", {}, uniform, {}});
   Options options;
   const Result result = analysis().on_model(model, options);
-  ASSERT_EQ(result.findings.size(), 3u);
+  ASSERT_EQ(result.findings.size(), 4u);
   EXPECT_EQ(result.findings[0],
             "Layer 0: 1.0 of 20 directions hold 90 %; linear(elu1) has finitely many features already.");
   EXPECT_EQ(result.findings[1], "Layer 1: all weights are 0.");
   EXPECT_NE(result.findings[2].find("try a low-rank"), std::string::npos);
+  EXPECT_EQ(result.findings[3], "Layer 3: 1.0 of 20 directions hold 90 %.");  // a layer of its own kind
 }
 
 TEST(Spectrum, ShowsSingularValuesByTheLargest) {

@@ -127,8 +127,10 @@ TORCH_LIBRARY_FRAGMENT(saddle, library) {
            [](const Self& self, const std::string& path) {
              save_weights(*self->model, path, {{"saddle.model", describe(*self->model, -1)}});
            })
-      .def("load", [](const Self& self,
-                      const std::string& path) { load_weights(*self->model, path, LoadWeightsOptions().cast(true)); })
+      .def("load",
+           [](const Self& self, const std::string& path, const std::string& prefix) {
+             load_weights(*self->model, path, LoadWeightsOptions().cast(true).prefix(prefix));
+           })
       .def("export_onnx",
            [](const Self& self, const std::string& path, const Tensor& inputs, const OptionalTensor& mask,
               const OptionalTensor& second, const OptionalTensor& second_mask, const OptionalTensor& images,
