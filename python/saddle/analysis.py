@@ -24,7 +24,7 @@ from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from . import _core
-from ._files import description_of
+from ._files import description_of, weights_of
 
 __all__ = ["cleann", "example", "fci", "head_redundancy", "icd", "mask_graph", "names", "pc",
            "probe", "rank_collapse", "run", "spectrum"]
@@ -80,7 +80,8 @@ def run(name: str, source: Union[Path, Mapping[str, Any]], **options: Any) -> di
     """
     if not isinstance(source, Mapping):
         path = os.fspath(source)
-        if os.path.isdir(path) or (path.endswith(".safetensors") and os.path.exists(path) and description_of(path)):
+        file = weights_of(path)
+        if file.endswith(".safetensors") and os.path.exists(file) and description_of(file):
             raise ValueError(f"{path} is a trained model, and run() takes what one does: probe(saddle.models.load({path!r}), "
                              f"inputs), or 'saddle analyze {name} {path}', which takes the data of the run")
         packed = path.endswith(".gz") and os.path.exists(path)

@@ -111,8 +111,9 @@ def test_loads_what_a_run_has_trained(table, tmp_path):
 
 
 def test_says_what_is_no_model(tmp_path):
-    with pytest.raises(ValueError, match="not the folder of a run"):
-        saddle.models.load(tmp_path)
+    for refused in (saddle.models.load, lambda place: saddle.analysis.run("spectrum", place)):
+        with pytest.raises(ValueError, match="not the folder of a run"):
+            refused(tmp_path)
     for bytes_ in (b"", b"short", b"\xff" * 16, struct.pack("<Q", 4) + b"{[1]", struct.pack("<Q", 4) + b"[ 1]"):
         (tmp_path / "bad.safetensors").write_bytes(bytes_)
         with pytest.raises(ValueError, match="not a safetensors file"):
