@@ -88,7 +88,9 @@ Result on_task(const TensorFile& file, const std::string& path, Options& options
   if (prior.variances.empty()) prior.variances.assign(prior.heads.size() + 2, 1);
   const auto xi = attended_input(x, attention, readout, prior.variances[0]),
              xi_test = attended_input(test, seen, readout, prior.variances[0]);
-  const Minimum minimum = minimise(xi, y, prior);
+  MinimumOptions quick;
+  quick.hessian_size = 0;
+  const Minimum minimum = minimise(xi, y, prior, quick);
   const Matrix& u = minimum.u[0];
   const Matrix gp = gp_order_parameters(prior)[0];
   const Prediction finite = predict(xi, y, xi_test, u, prior.temperature),

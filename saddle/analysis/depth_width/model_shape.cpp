@@ -290,13 +290,15 @@ void read_decoder(const Json& document, const std::string& file, ModelShape& sha
   if (shape.experts > 0) shape.uncounted = "it has experts in an encoder and a decoder";
 }
 
-// Models of several kinds of data keep the language model in a part of its own, others attention and feed-forward
-// networks.
-Json flat(const Json& given) {
-  const char* parts[] = {"text_config", "llm_config"};
-  const auto* part = std::find_if(std::begin(parts), std::end(parts),
-                                  [&](const char* name) { return given.contains(name) && given[name].is_object(); });
-  Json document = part == std::end(parts) ? given : given[*part];
+// Models of several kinds of data keep the language model in a part of its own; its name, or nothing.
+std::string language_part(const Json& given) {
+  for (const char* name : {"text_config", "llm_config"})
+    if (given.contains(name) && given[name].is_object()) return name;
+  return "";
+}
+
+// Some keep attention and feed-forward networks in parts.
+Json flat(Json document) {
   for (const char* name : {"attn_config", "ffn_config"})
     if (document.contains(name) && document[name].is_object()) {
       const Json inner = document[name];
@@ -307,10 +309,15 @@ Json flat(const Json& given) {
 }
 
 ModelShape hugging_face_shape(const Json& given, const std::string& file) {
-  const Json document = flat(given);
+  const std::string part = language_part(given);
+  const Json document = flat(part.empty() ? given : given[part]);
   for (const char* name : {"depths", "hidden_sizes"}) first_of(document, {name}, file);  // refuses stages
   ModelShape shape;
   shape.model = word_of(document, "model_type");
+  if (!part.empty()) {
+    const std::string whole = word_of(given, "model_type");
+    shape.part = whole.empty() ? part : fmt::format("{} of {}", part, whole);
+  }
   shape.depth = first_of(
       document, {"num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers", "num_encoder_layers"},
       file);

@@ -11,6 +11,7 @@ namespace saddle::analysis::depth_width {
 // What a description of a model says about its shape; 0 where it says nothing.
 struct ModelShape {
   std::string model;
+  std::string part;  // of the file that this is, where others stand beside it: "text_config of llava"
   Index depth = 0, width = 0, heads = 0;
   Index hidden = 0;           // width inside the feed-forward networks, 0: 4 width
   Index key_value_heads = 0;  // 0: as many as heads

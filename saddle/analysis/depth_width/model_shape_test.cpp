@@ -90,6 +90,7 @@ TEST(ModelShape, HuggingFace) {
           "hidden_size": 3584}})",
       "config.json");
   EXPECT_EQ(inner.width, 3584);
+  EXPECT_EQ(inner.part, "text_config of llava");
   EXPECT_TRUE(inner.gated);
   EXPECT_FALSE(
       parse_model_shape(R"({"model_type": "xlm-roberta", "num_hidden_layers": 2, "hidden_size": 8})", "").decoder_only);

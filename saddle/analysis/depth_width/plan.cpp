@@ -133,6 +133,8 @@ std::vector<std::string> notes_on(const Plan& plan, const PlanRequest& request) 
                                 plan.model->model.empty() ? "this" : plan.model->model, plan.model->other_stack));
   else if (plan.model && !plan.model->decoder_only)
     notes.emplace_back("the rule was fitted to decoder-only language models, which this model is not");
+  if (plan.model && !plan.model->part.empty())
+    notes.push_back(fmt::format("this is {}; what stands beside it in the file is not counted", plan.model->part));
   if (plan.model && plan.model->experts > 0)
     notes.push_back(
         fmt::format("the rule was fitted to models whose weights all meet every token, and this one chooses among {} "

@@ -199,6 +199,9 @@ TEST(Plan, NotesSayWhatAModelIs) {
               Contains(HasSubstr("which xlnet is not: it attends in two streams")));
   EXPECT_THAT(notes_on(R"({"model_type": "gemma3_text", "num_hidden_layers": 34, "hidden_size": 2560})"),
               Contains(HasSubstr("does not tell how many weights its layers have")));
+  EXPECT_THAT(notes_on(R"({"model_type": "llava", "text_config": {"model_type": "llama", "num_hidden_layers": 32,
+                           "hidden_size": 4096}, "vision_config": {"hidden_size": 1024}})"),
+              Contains(HasSubstr("this is text_config of llava")));
 }
 
 TEST(Plan, TensorsAreNoDescription) {
