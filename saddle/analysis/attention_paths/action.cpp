@@ -33,6 +33,38 @@ void add_to_blocks(MatrixXd& u, const MatrixXd& v, Index heads, double factor) {
   for (Index h = 0; h < heads; ++h) u.block(h * r, h * r, r, r) += factor * v;
 }
 
+// The lower triangle of a symmetric matrix, row by row, entries outside the diagonal times a factor; and back.
+VectorXd packed(const MatrixXd& m, double factor) {
+  VectorXd entries(m.rows() * (m.rows() + 1) / 2);
+  for (Index i = 0, at = 0; i < m.rows(); ++i)
+    for (Index j = 0; j <= i; ++j) entries(at++) = (i == j ? 1 : factor) * m(i, j);
+  return entries;
+}
+
+MatrixXd unpacked(const VectorXd& entries, Index n, double factor) {
+  MatrixXd m(n, n);
+  for (Index i = 0, at = 0; i < n; ++i)
+    for (Index j = 0; j <= i; ++j) m(i, j) = m(j, i) = (i == j ? 1 : factor) * entries(at++);
+  return m;
+}
+
+constexpr Index most_pairs = Index{1} << 25;  // 256 MB
+
+MatrixXd pairs_of(const PathInput& input) {
+  const Index P = input.examples(), Pi = input.paths();
+  const Index examples = P * (P + 1) / 2, paths = Pi * (Pi + 1) / 2;
+  if (P == 0 || examples > most_pairs / paths || Pi * Pi > 2 * input.blocks().cols()) return {};
+  const Index N0 = input.blocks().cols() / Pi;
+  MatrixXd pairs(examples, paths);
+  for (Index i = 0, at = 0; i < Pi; ++i)
+    for (Index j = 0; j <= i; ++j) {
+      MatrixXd both = input.blocks().middleCols(i * N0, N0) * input.blocks().middleCols(j * N0, N0).transpose();
+      if (i != j) both += both.transpose().eval();
+      pairs.col(at++) = packed(both, 1);
+    }
+  return pairs;
+}
+
 double logdet_of(const Eigen::LLT<MatrixXd>& factor) {
   return 2 * factor.matrixL().toDenseMatrix().diagonal().array().log().sum();
 }
@@ -108,6 +140,7 @@ double ActionPoint::gradient_max() const {
 
 ActionFunction::ActionFunction(const Array<double, 3>& xi, const Vector& y, const Prior& prior)
     : input_(xi),
+      pairs_(pairs_of(input_)),
       y_(Eigen::Map<const VectorXd>(y.data(), y.size())),
       prior_(prior),
       scale_(static_cast<double>(*std::max_element(prior.widths.begin(), prior.widths.end()))) {}
@@ -131,16 +164,26 @@ std::optional<ActionPoint> ActionFunction::at(const Symmetric& u) const {
   return point;
 }
 
+MatrixXd ActionFunction::kernel(const MatrixXd& u) const {
+  if (pairs_.size() == 0) return input_.kernel(input_, u);
+  return unpacked(pairs_ * packed(u, 1), input_.examples(), 1);
+}
+
+MatrixXd ActionFunction::contract(const MatrixXd& m) const {
+  if (pairs_.size() == 0) return input_.contract(m);
+  return unpacked(pairs_.transpose() * packed(m, 2), input_.paths(), 0.5);
+}
+
 // logdet(K + T) + y^T (K + T)^-1 y
 bool ActionFunction::add_energy(ActionPoint& point) const {
-  MatrixXd k = input_.kernel(input_, point.u[0]);
+  MatrixXd k = kernel(point.u[0]);
   k.diagonal().array() += prior_.temperature;
   const Eigen::LLT<MatrixXd> factor(k);
   if (factor.info() != Eigen::Success) return false;
   point.precision = factor.solve(MatrixXd::Identity(k.rows(), k.cols()));
   point.alpha = factor.solve(y_);
   point.energy = logdet_of(factor) + y_.dot(point.alpha);
-  point.gradient[0] += input_.contract(point.precision - point.alpha * point.alpha.transpose());
+  point.gradient[0] += contract(point.precision - point.alpha * point.alpha.transpose());
   return std::isfinite(point.energy);
 }
 
@@ -176,11 +219,11 @@ Symmetric ActionFunction::hessian_times(const ActionPoint& point, const Symmetri
   for (std::size_t l = 0; l < direction.size(); ++l)
     inverse_change.push_back(-point.inverse[l] * direction[l] * point.inverse[l]);
 
-  const MatrixXd dk = input_.kernel(input_, direction[0]);
+  const MatrixXd dk = kernel(direction[0]);
   const MatrixXd image = point.precision * dk;
   const VectorXd dalpha = -image * point.alpha;
   const MatrixXd mixed = dalpha * point.alpha.transpose();
-  change.push_back(input_.contract(-image * point.precision - mixed - mixed.transpose()));
+  change.push_back(contract(-image * point.precision - mixed - mixed.transpose()));
   for (Index l = 1; l < L; ++l)
     change.push_back(MatrixXd::Zero(direction[at_index(l)].rows(), direction[at_index(l)].cols()));
 

@@ -54,10 +54,16 @@ class ActionFunction {
   Symmetric hessian_times(const ActionPoint& point, const Symmetric& direction) const;
 
  private:
+  // Kernel and contraction of the examples among themselves, for symmetric matrices.
+  Eigen::MatrixXd kernel(const Eigen::MatrixXd& u) const;
+  Eigen::MatrixXd contract(const Eigen::MatrixXd& m) const;
   bool add_energy(ActionPoint& point) const;
   void add_entropy(ActionPoint& point, const std::vector<double>& logdet) const;
 
   PathInput input_;
+  // Kernels of pairs of paths [P(P+1)/2,Pi(Pi+1)/2], lower triangles row by row, both orders of two paths added: with
+  // them kernel and contraction cost no more than reading them. Empty where they would take too much memory.
+  Eigen::MatrixXd pairs_;
   Eigen::VectorXd y_;
   Prior prior_;
   double scale_;  // largest width

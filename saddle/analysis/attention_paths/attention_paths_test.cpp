@@ -187,6 +187,30 @@ TEST(AttentionPaths, GradientIsThatOfDifferences) {
     }
 }
 
+// Features that are 0 change nothing but the way kernels are computed: from those of pairs of paths, or, where paths are
+// many and features few, without.
+TEST(AttentionPaths, BothWaysToTheKernelAgree) {
+  const Prior prior{{4, 2}, {7, 9, 8}, {1, 1.1, 0.9, 1}, 0.05};
+  Stream stream(5, "paths");
+  const Array<double, 3> few = gaussian<3>(stream, {11, 2, 8});
+  Array<double, 3> padded({11, 6, 8});
+  for (Index p = 0; p < 11; ++p)
+    for (Index i = 0; i < 2; ++i)
+      for (Index path = 0; path < 8; ++path) padded(p, i, path) = few(p, i, path);
+  Vector y({11});
+  for (Index p = 0; p < 11; ++p) y(p) = p % 3 == 0 ? 1 : -1;
+  const Minimum one = minimise(few, y, prior), other = minimise(padded, y, prior);
+  EXPECT_TRUE(one.converged && other.converged);
+  EXPECT_NEAR(one.energy, other.energy, 1e-10);
+  EXPECT_NEAR(one.min_hessian_eigenvalue, other.min_hessian_eigenvalue, 1e-9);
+  const Action of_few = action(few, y, prior, one.u), of_padded = action(padded, y, prior, one.u);
+  for (std::size_t l = 0; l < 2; ++l)
+    for (Index i = 0; i < one.u[l].size(); ++i) {
+      EXPECT_NEAR(one.u[l].data()[i], other.u[l].data()[i], 1e-8);
+      EXPECT_NEAR(of_few.gradient[l].data()[i], of_padded.gradient[l].data()[i], 1e-12);
+    }
+}
+
 TEST(AttentionPaths, MinimumIsOne) {
   for (const auto& [name, prior, curvature] : {std::tuple{"l2_h2x2_n10_w", two_by_two, 0.01436252838471218},
                                                std::tuple{"l2_h2x3_unequal_widths", unequal, 0.04223444713909903}}) {
