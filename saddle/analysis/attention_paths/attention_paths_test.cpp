@@ -187,8 +187,8 @@ TEST(AttentionPaths, GradientIsThatOfDifferences) {
     }
 }
 
-// Features that are 0 change nothing but the way kernels are computed: from those of pairs of paths, or, where paths are
-// many and features few, without.
+// Features that are 0 change nothing but the way kernels are computed: from those of pairs of paths, or, where paths
+// are many and features few, without.
 TEST(AttentionPaths, BothWaysToTheKernelAgree) {
   const Prior prior{{4, 2}, {7, 9, 8}, {1, 1.1, 0.9, 1}, 0.05};
   Stream stream(5, "paths");
