@@ -17,7 +17,7 @@ def _load() -> None:
         if folder and (pathlib.Path(folder) / name).exists():
             torch.ops.load_library(str(pathlib.Path(folder) / name))
             return
-    torch.ops.load_library(name)
+    raise ImportError(f"{name} is neither in {here} nor in {here.parents[1]}: set SADDLE_LIBRARY to the folder that has it")
 
 
 _load()
