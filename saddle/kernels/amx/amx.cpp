@@ -46,8 +46,8 @@ struct HeadPass {
   AmxQueries queries;
   AmxHead head;
   std::vector<float> y, lse, delta, dq;
-  std::vector<float> unwanted[3];  // stand in for gradients that nobody asked for
-  Rows<const float> dy;
+  std::vector<float> unwanted;  // stands in for a dq that nobody asked for
+  AmxRows dy;
   Stage<float>::Targets targets;
 
   void pack(AmxKeys& to, AmxKeys::Pass pass) const {
@@ -165,9 +165,15 @@ Rows<float> or_own(Rows<float> target, Index rows, Index width, std::vector<floa
 // lse and delta = dy . y of all queries: from the saved outputs, else by the forward pass again.
 void row_statistics(const Call& call, const Gradients& gradients, HeadPass& pass, bool saved) {
   const AmxHead& head = pass.head;
-  pass.y.resize(head.N * head.E);
   pass.lse.resize(head.N);
   pass.delta.resize(head.N);
+  if (saved && pass.dy.half) {
+    load_lse(gradients.lse, pass.b, pass.h, 0, pass.lse.data(), head.N);
+    const Rows<BFloat16> y = half_rows(call, gradients.y, pass.b, pass.h);
+    amx_deltas(pass.dy.half, y, head.N, head.E, pass.delta.data());
+    return;
+  }
+  pass.y.resize(head.N * head.E);
   if (saved) {
     OutputRows<float>(call, gradients.y).load(pass.b, pass.h, 0, head.N, {pass.y.data(), head.E});
     load_lse(gradients.lse, pass.b, pass.h, 0, pass.lse.data(), head.N);
@@ -181,7 +187,7 @@ void row_statistics(const Call& call, const Gradients& gradients, HeadPass& pass
     all.lse = pass.lse.data();
     amx_forward(forward, all, 0, head.N);
   }
-  row_deltas<float>(pass.dy, {pass.y.data(), head.E}, head.N, head.E, pass.delta.data());
+  row_deltas<float>(pass.dy.full, {pass.y.data(), head.E}, head.N, head.E, pass.delta.data());
 }
 
 void finish(const Gradients& gradients, HeadPass& pass, Index ranges, std::vector<std::vector<double>>& dtheta) {
@@ -198,20 +204,22 @@ void amx_backward_call(const Call& call, const Gradients& gradients) {
   Group group(dims, true);
   const auto prepare = [&](HeadPass& pass, Index task) {
     pass.prepare(call, task, AmxKeys::Pass::backward, saved);
-    pass.dy = pass.stage->dy(gradients);
-    pass.targets = pass.stage->targets(gradients);
+    pass.dy = {};
+    if (saved && half_rows(call, gradients.y, pass.b, pass.h)) pass.dy.half = pass.stage->raw_dy(gradients);
+    if (!pass.dy.half) pass.dy.full = pass.stage->dy(gradients);
+    pass.targets = pass.stage->targets(gradients, ranges == 1);
     if (pass.targets.drow != nullptr) std::fill_n(pass.targets.drow, dims.N, 0.0f);  // r cancels
     row_statistics(call, gradients, pass, saved);
-    pass.queries.pack(pass.head, {{}, pass.dy}, pass.lse.data(), pass.delta.data());
-    pass.targets.dq = or_own(pass.targets.dq, pass.head.N, pass.head.D, pass.unwanted[0]);
-    pass.targets.dk = or_own(pass.targets.dk, pass.head.K, pass.head.D, pass.unwanted[1]);
-    pass.targets.dv = or_own(pass.targets.dv, pass.head.K, pass.head.E, pass.unwanted[2]);
+    pass.queries.pack(pass.head, pass.dy, pass.lse.data(), pass.delta.data());
+    // Gradients that nobody wants are left out, but parts of dq are added up somewhere.
+    if (ranges > 1) pass.targets.dq = or_own(pass.targets.dq, pass.head.N, pass.head.D, pass.unwanted);
     pass.dq.resize(ranges > 1 ? ranges * dims.N * pass.head.D : 0);
   };
   const auto run = [&](HeadPass& pass, Index range) {
     const Index K = pass.head.K, part = dims.N * pass.head.D;
     const auto edge = [&](Index r) { return r == ranges ? K : K * r / ranges / amx_keys * amx_keys; };
-    AmxGradients block{pass.targets.dq, pass.targets.dk, pass.targets.dv};
+    const Stage<float>::Targets& to = pass.targets;
+    AmxGradients block{to.dq, to.dk, to.dv, to.raw_dq, to.raw_dk, to.raw_dv};
     if (!pass.dq.empty()) block.dq = {pass.dq.data() + range * part, pass.head.D};
     if (ranges > 1 && edge(range) == edge(range + 1)) {
       std::fill_n(block.dq.data, part, 0.0f);

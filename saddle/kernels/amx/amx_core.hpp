@@ -61,8 +61,12 @@ class SADDLE_API AmxQueries {
 // All rows of dq and the rows [j0,j1) of dk and dv are written. dq is for the queries after q_shift and q_factor, and
 // holds the part that comes from the keys [j0,j1).
 struct AmxGradients {
-  Rows<float> dq, dk, dv;  // [N,D], [K,D], [K,E]
+  Rows<float> dq, dk, dv;                                   // [N,D], [K,D], [K,E]
+  Rows<BFloat16> half_dq = {}, half_dk = {}, half_dv = {};  // instead of those that are null, or null too
 };
+
+// delta [N] = dy_i . y_i of rows [N,E].
+SADDLE_API void amx_deltas(Rows<const BFloat16> dy, Rows<const BFloat16> y, Index N, Index E, float* delta);
 
 // Memory of the backward pass that a thread uses again from one call of amx_backward to the next.
 struct AmxScratch {

@@ -34,6 +34,12 @@ void pack_row_pairs(const RowSource& from, Index i0, BFloat16* to) {
     }
 }
 
+// The first `count` of 16 floats.
+inline void store_first(float* to, Index count, __m512 x) { _mm512_mask_storeu_ps(to, first_of_16(count), x); }
+inline void store_first(BFloat16* to, Index count, __m512 x) {
+  _mm256_mask_storeu_epi16(to, first_of_16(count), __m256i(_mm512_cvtneps_pbh(x)));
+}
+
 // 32 keys by 32 queries of a block, after the scores.
 struct alignas(64) Weights {
   BFloat16 p[pair_size];   // P^T, tiles [2 key halves][16][32]
@@ -195,8 +201,11 @@ class KeyBlock {
 
   void write(const AmxGradients& gradients) const {
     const Index j0 = first_ * panel, n = std::min(count_ * panel, head_.K - j0);
-    if (gradients.dk) write_rows(scratch_.dk, depth_, head_.D, static_cast<float>(head_.a), gradients.dk, j0, n);
+    const auto a = static_cast<float>(head_.a);
+    if (gradients.dk) write_rows(scratch_.dk, depth_, head_.D, a, gradients.dk, j0, n);
+    if (gradients.half_dk) write_rows(scratch_.dk, depth_, head_.D, a, gradients.half_dk, j0, n);
     if (gradients.dv) write_rows(scratch_.dv, width_, head_.E, 1, gradients.dv, j0, n);
+    if (gradients.half_dv) write_rows(scratch_.dv, width_, head_.E, 1, gradients.half_dv, j0, n);
   }
 
  private:
@@ -262,7 +271,8 @@ class KeyBlock {
   }
 
   // Tiles [n/32][width/32][2][2][16][16] whose columns are permuted as in AmxQueries::q_rows.
-  static void write_rows(const float* from, Index tiles, Index width, float factor, const Rows<float>& to, Index j0,
+  template <class T>
+  static void write_rows(const float* from, Index tiles, Index width, float factor, const Rows<T>& to, Index j0,
                          Index n) {
     const __m512i first = _mm512_set_epi32(23, 22, 21, 20, 7, 6, 5, 4, 19, 18, 17, 16, 3, 2, 1, 0);
     const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
@@ -272,9 +282,9 @@ class KeyBlock {
         const float* at =
             from + (j / panel * tiles + c / panel) * square + j % panel / tile * 2 * float_tile + j % tile * tile;
         const __m512 a = _mm512_mul_ps(f, _mm512_load_ps(at)), b = _mm512_mul_ps(f, _mm512_load_ps(at + float_tile));
-        float* out = to[j0 + j] + c;
-        _mm512_mask_storeu_ps(out, first_of_16(width - c), _mm512_permutex2var_ps(a, first, b));
-        _mm512_mask_storeu_ps(out + 16, first_of_16(width - c - 16), _mm512_permutex2var_ps(a, second, b));
+        T* out = to[j0 + j] + c;
+        store_first(out, width - c, _mm512_permutex2var_ps(a, first, b));
+        store_first(out + 16, width - c - 16, _mm512_permutex2var_ps(a, second, b));
       }
   }
 
@@ -287,7 +297,8 @@ class KeyBlock {
   const float c_;
 };
 
-void write_queries(const AmxHead& head, const float* from, const Rows<float>& dq) {
+template <class T>
+void write_queries(const AmxHead& head, const float* from, const Rows<T>& dq) {
   const Index depth = round_up(head.D, panel) / panel;
   const __m512 factor = _mm512_set1_ps(static_cast<float>(head.a));
   for (Index q = 0; q * panel < head.N; ++q)
@@ -300,7 +311,7 @@ void write_queries(const AmxHead& head, const float* from, const Rows<float>& dq
         transpose(r);
         for (Index i = 0; i < tile; ++i) {
           const Index query = q * panel + i / 4 * 8 + 4 * j + i % 4;
-          if (query < head.N) _mm512_mask_storeu_ps(dq[query] + c, first_of_16(head.D - c), _mm512_castsi512_ps(r[i]));
+          if (query < head.N) store_first(dq[query] + c, head.D - c, _mm512_castsi512_ps(r[i]));
         }
       }
 }
@@ -343,6 +354,18 @@ void AmxQueries::pack(const AmxHead& head, const AmxRows& dy, const float* lse, 
   }
 }
 
+void amx_deltas(Rows<const BFloat16> dy, Rows<const BFloat16> y, Index N, Index E, float* delta) {
+  for (Index i = 0; i < N; ++i) {
+    __m512 sum = _mm512_setzero_ps();
+    for (Index e = 0; e < E; e += 16) {
+      const __mmask16 valid = first_of_16(E - e);
+      sum = _mm512_fmadd_ps(widen(_mm256_maskz_loadu_epi16(valid, dy[i] + e)),
+                            widen(_mm256_maskz_loadu_epi16(valid, y[i] + e)), sum);
+    }
+    delta[i] = _mm512_reduce_add_ps(sum);
+  }
+}
+
 void amx_backward(const AmxHead& head, const AmxQueries& queries, const AmxGradients& gradients, Index j0, Index j1,
                   AmxScratch& scratch) {
   const TileConfig config;
@@ -362,6 +385,7 @@ void amx_backward(const AmxHead& head, const AmxQueries& queries, const AmxGradi
     run_blocks<0>(head, queries, gradients, j0, j1, dq, block);
   }
   if (gradients.dq) write_queries(head, dq, gradients.dq);
+  if (gradients.half_dq) write_queries(head, dq, gradients.half_dq);
 }
 
 }  // namespace saddle::kernels

@@ -60,10 +60,11 @@ void finish(const float* c, Index c_stride, Index rows, Index columns, const Fin
       if (to.bias) x = hn::Add(x, place.get(to.bias));
       if (to.residual) x = hn::Add(x, place.get(to.residual[i]));
       if (to.activation == Activation::gelu) {
-        if (to.pre) place.put(x, to.pre[i]);
-        x = gelu(x);
-      } else if (to.activation == Activation::gelu_slope) {
-        x = hn::Mul(x, gelu_slope(place.get(to.pre[i])));
+        const Gelu g = gelu(x);
+        if (to.slope) place.put(g.slope, to.slope[i]);
+        x = g.value;
+      } else if (to.activation == Activation::times_slope) {
+        x = hn::Mul(x, place.get(to.slope[i]));
       }
       place.put(x, to.y[i]);
     });

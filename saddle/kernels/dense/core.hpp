@@ -8,15 +8,16 @@
 
 namespace saddle::kernels::dense {
 
-// gelu_slope: not the gelu but times its derivative, at what is kept in pre.
-enum class Activation { none, gelu, gelu_slope };
+// times_slope: times the derivative that an earlier gelu kept.
+enum class Activation { none, gelu, times_slope };
 
-// What becomes of sums c [rows,columns]: y = activation(c + bias + residual). pre keeps what the gelu sees.
+// What becomes of sums c [rows,columns]: y = activation(c + bias + residual). slope keeps the derivative of the gelu,
+// if it is set: with the value it costs a few instructions, without it as many as the value.
 template <class Y>
 struct Finish {
   const float* bias = nullptr;  // [columns]
   Rows<const Y> residual;
-  Rows<Y> pre, y;
+  Rows<Y> slope, y;
   Activation activation = Activation::none;
 
   // For the part of the matrix that starts at (row, column).
@@ -25,7 +26,7 @@ struct Finish {
       if (rows) rows.data += row * rows.stride + column;
       return rows;
     };
-    return {bias ? bias + column : nullptr, part(residual), part(pre), part(y), activation};
+    return {bias ? bias + column : nullptr, part(residual), part(slope), part(y), activation};
   }
 };
 
@@ -86,10 +87,10 @@ struct Core {
 
   void (*finish)(const float* c, Index c_stride, Index rows, Index columns, const Finish<float>& to) = nullptr;
 
-  // dpre = dy gelu'(pre) of the rows [begin,end); sums [columns] = the columns of dpre as stored
-  void (*gelu_backward_f32)(Rows<const float> dy, Rows<const float> pre, Rows<float> dpre, Index begin, Index end,
+  // dpre = dy slope of the rows [begin,end); sums [columns] = the columns of dpre as stored
+  void (*gelu_backward_f32)(Rows<const float> dy, Rows<const float> slope, Rows<float> dpre, Index begin, Index end,
                             Index columns, float* sums) = nullptr;
-  void (*gelu_backward_bf16)(Rows<const BFloat16> dy, Rows<const BFloat16> pre, Rows<BFloat16> dpre, Index begin,
+  void (*gelu_backward_bf16)(Rows<const BFloat16> dy, Rows<const BFloat16> slope, Rows<BFloat16> dpre, Index begin,
                              Index end, Index columns, float* sums) = nullptr;
 
   // Of the rows [begin,end). The backward pass writes sums [2,C]: dgamma and dbeta of these rows.

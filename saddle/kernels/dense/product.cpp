@@ -29,7 +29,7 @@ Index gradient_rows(Index O) {
 // each row, and no hardware foresees such strides. Inline, or GCC takes it for a function without effect.
 [[gnu::always_inline]] inline void fetch(const Finish<float>& part, Index rows, Index columns) {
   constexpr Index line = 16;
-  for (const Rows<const float> from : {part.residual, Rows<const float>{part.pre.data, part.pre.stride}})
+  for (const Rows<const float> from : {part.residual, Rows<const float>{part.slope.data, part.slope.stride}})
     for (Index i = 0; i < rows && from; ++i)
       for (Index c = 0; c < columns; c += line) __builtin_prefetch(from[i] + c);
 }

@@ -32,7 +32,7 @@ constexpr Index block_size = panel * panel;
 constexpr Index resident = 1 << 20;  // bytes of a packed weight that stay in the second-level cache
 constexpr Index chunk_rows = 4096;   // of x and dy that a weight gradient packs at once
 constexpr Index part = 4;            // steps that are packed, and their rows of dy summed, in one go
-constexpr Index together = 8;        // panels of dy that meet a panel of x while it is in the first-level cache
+constexpr Index together = 4;        // panels of the wider operand that meet the other while it is in a cache
 constexpr Index chunk_steps = 16;    // that it sums up in registers
 constexpr Index few_rows = 8;        // of a block whose dot products stay in registers
 
@@ -111,6 +111,29 @@ inline void interleave(__m512i a, __m512i b, __m512i& lower, __m512i& upper) {
   upper = _mm512_permutex2var_epi16(a, _mm512_load_si512(order + 32), b);
 }
 
+// Adds rows of 32 to sums [32] when it goes; does nothing if they are null.
+class ColumnSums {
+ public:
+  explicit ColumnSums(float* sums) : sums_(sums) {}
+  ~ColumnSums() {
+    if (sums_ == nullptr) return;
+    _mm512_storeu_ps(sums_, _mm512_add_ps(_mm512_loadu_ps(sums_), lower_));
+    _mm512_storeu_ps(sums_ + tile, _mm512_add_ps(_mm512_loadu_ps(sums_ + tile), upper_));
+  }
+  ColumnSums(const ColumnSums&) = delete;
+  ColumnSums& operator=(const ColumnSums&) = delete;
+
+  void add(__m512i row) {
+    if (sums_ == nullptr) return;
+    lower_ = _mm512_add_ps(lower_, widen(_mm512_castsi512_si256(row)));
+    upper_ = _mm512_add_ps(upper_, widen(_mm512_extracti64x4_epi64(row, 1)));
+  }
+
+ private:
+  float* sums_;
+  __m512 lower_ = _mm512_setzero_ps(), upper_ = _mm512_setzero_ps();
+};
+
 // Rows [i, i + 32) and columns [c, c + 32) of rows [count,width], zeros beyond.
 struct Block {
   const AmxRows& rows;
@@ -127,13 +150,17 @@ struct Block {
       _mm_prefetch(rows.full[i + panel + r] + c + tile, _MM_HINT_T1);
     }
   }
-  // As the second operand: pairs of rows, tiles [2][16][16][2].
-  void pairs(BFloat16* to) const {
+  // As the second operand: pairs of rows, tiles [2][16][16][2]. sums [32] (or null) += the columns.
+  void pairs(BFloat16* to, float* sums) const {
+    ColumnSums columns(sums);
     for (Index p = 0; p < tile; ++p) {
+      const __m512i a = row(2 * p), b = row(2 * p + 1);
       __m512i lower, upper;
-      interleave(row(2 * p), row(2 * p + 1), lower, upper);
+      interleave(a, b, lower, upper);
       prefetch_below(2 * p);
       prefetch_below(2 * p + 1);
+      columns.add(a);
+      columns.add(b);
       _mm512_store_si512(to + p * panel, lower);
       _mm512_store_si512(to + tile_size + p * panel, upper);
     }
@@ -152,26 +179,20 @@ struct Block {
   // The transpose as the first operand: tiles [2][16][32] with a column in each row. sums [32] (or null) += the
   // columns.
   void columns(BFloat16* to, float* sums) const {
+    ColumnSums columns(sums);
     __m512i lower[16], upper[16];
-    __m512 sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
     for (Index p = 0; p < tile; ++p) {
       const __m512i a = row(2 * p), b = row(2 * p + 1);
       interleave(a, b, lower[p], upper[p]);
       prefetch_below(2 * p);
       prefetch_below(2 * p + 1);
-      if (sums == nullptr) continue;
-      sum[0] = _mm512_add_ps(sum[0], widen(_mm512_castsi512_si256(a)));
-      sum[1] = _mm512_add_ps(sum[1], widen(_mm512_extracti64x4_epi64(a, 1)));
-      sum[0] = _mm512_add_ps(sum[0], widen(_mm512_castsi512_si256(b)));
-      sum[1] = _mm512_add_ps(sum[1], widen(_mm512_extracti64x4_epi64(b, 1)));
+      columns.add(a);
+      columns.add(b);
     }
     transpose(lower);
     for (Index j = 0; j < tile; ++j) _mm512_store_si512(to + j * panel, lower[j]);
     transpose(upper);
     for (Index j = 0; j < tile; ++j) _mm512_store_si512(to + tile_size + j * panel, upper[j]);
-    if (sums == nullptr) return;
-    _mm512_storeu_ps(sums, _mm512_add_ps(_mm512_loadu_ps(sums), sum[0]));
-    _mm512_storeu_ps(sums + tile, _mm512_add_ps(_mm512_loadu_ps(sums + tile), sum[1]));
   }
 };
 
@@ -200,6 +221,16 @@ inline Neighbours operator+(Neighbours a, Neighbours b) {
   return {Float{_mm512_add_ps(a.lower.raw, b.lower.raw)}, Float{_mm512_add_ps(a.upper.raw, b.upper.raw)}};
 }
 
+// As accurately as Y can hold it.
+template <class Y>
+inline HWY_NAMESPACE::Gelu gelu(Float x) {
+  if constexpr (std::is_same_v<Y, BFloat16>) {
+    return HWY_NAMESPACE::coarse_gelu(x);
+  } else {
+    return HWY_NAMESPACE::gelu(x);
+  }
+}
+
 // Row i of sums in tiles [2][2][16][16].
 inline Neighbours sum_row(const float* sums, Index i) {
   const float* from = sums + i / tile * 2 * float_tile + i % tile * tile;
@@ -220,17 +251,30 @@ struct Pending {
       Neighbours x = sum_row(sums, i) + bias;
       if (to.residual) x = x + load(to.residual[i], valid);
       if (to.activation == Activation::gelu) {
-        if (to.pre) store(x, to.pre[i], valid);
-        x = {HWY_NAMESPACE::gelu(x.lower), HWY_NAMESPACE::gelu(x.upper)};
-      } else if (to.activation == Activation::gelu_slope) {
-        const Neighbours pre = load(to.pre[i], valid);
-        x = {Float{_mm512_mul_ps(x.lower.raw, HWY_NAMESPACE::gelu_slope(pre.lower).raw)},
-             Float{_mm512_mul_ps(x.upper.raw, HWY_NAMESPACE::gelu_slope(pre.upper).raw)}};
+        const HWY_NAMESPACE::Gelu lower = gelu<Y>(x.lower), upper = gelu<Y>(x.upper);
+        if (to.slope) store({lower.slope, upper.slope}, to.slope[i], valid);
+        x = {lower.value, upper.value};
+      } else if (to.activation == Activation::times_slope) {
+        const Neighbours slope = load(to.slope[i], valid);
+        x = {Float{_mm512_mul_ps(x.lower.raw, slope.lower.raw)}, Float{_mm512_mul_ps(x.upper.raw, slope.upper.raw)}};
       }
       store(x, to.y[i], valid);
     }
   }
 };
+
+// to [O,I] from row o and column i on = the transpose of sums in tiles [2][2][16][16].
+void write_transposed(const float* sums, Rows<float> to, Index O, Index I, Index o, Index i) {
+  for (Index t = 0; t < 4; ++t) {
+    const Index row = o + t % 2 * tile, column = i + t / 2 * tile;
+    __m512i r[16];
+#pragma GCC unroll 16
+    for (Index j = 0; j < tile; ++j) r[j] = _mm512_load_si512(sums + t * float_tile + j * tile);
+    transpose(r);
+    for (Index j = 0; j < std::min(tile, O - row); ++j)
+      _mm512_mask_storeu_ps(to[row + j] + column, first_of_16(I - column), _mm512_castsi512_ps(r[j]));
+  }
+}
 
 template <class Y>
 void multiply_rows(const AmxRows& x, Index M, const PackedWeight<BFloat16>& weight, const Finish<Y>& finish) {
@@ -280,7 +324,7 @@ void PackedWeight<BFloat16>::pack(Side side, Rows<const float> weight, Index O, 
       if (side == Side::output) {
         Block{from, O, I, p * panel, d}.column_pairs(to);
       } else {
-        Block{from, O, I, d, p * panel}.pairs(to);
+        Block{from, O, I, d, p * panel}.pairs(to, nullptr);
       }
     }
   });
@@ -293,60 +337,78 @@ void multiply(const AmxRows& x, Index M, const PackedWeight<BFloat16>& weight, c
   multiply_rows(x, M, weight, finish);
 }
 
+// The narrower of dy and x is transposed as the first operand, all of it at once; pairs of the other are made where
+// they are used. If that is dy, the transpose of dw is what comes out.
 void weight_gradient(const AmxRows& dy, const AmxRows& x, Index M, Index O, Index I, Rows<float> dw, float* db) {
-  const Index o_panels = round_up(O, panel) / panel, i_panels = round_up(I, panel) / panel;
+  const bool turned = O > I;
+  const AmxRows &first = turned ? x : dy, &second = turned ? dy : x;
+  const Index width = turned ? I : O, columns = turned ? O : I;  // of the first and of the second
+  const Index panels = round_up(width, panel) / panel, column_panels = round_up(columns, panel) / panel;
   const Index most_steps = round_up(std::min(M, chunk_rows), step) / step,
               most_parts = round_up(most_steps, part) / part;
-  AmxBuffer<BFloat16> x_memory, dy_memory;
+  AmxBuffer<BFloat16> memory;
   AmxBuffer<float> sum_memory, column_memory;
-  BFloat16* const x_pairs = x_memory.reserve(i_panels * most_steps * step_size);
-  BFloat16* const dy_columns = dy_memory.reserve(o_panels * most_steps * step_size);
-  float* const sums = sum_memory.reserve(o_panels * i_panels * block_size);
-  float* const part_sums = db ? column_memory.reserve(most_parts * o_panels * panel) : nullptr;
-  if (M == 0) std::fill_n(sums, o_panels * i_panels * block_size, 0.0f);
+  BFloat16* const turned_rows = memory.reserve(panels * most_steps * step_size);
+  float* const sums = sum_memory.reserve(column_panels * panels * block_size);
+  // Columns of dy: of each part while it is transposed, or of a panel while its pairs are made.
+  float* const part_sums = db ? column_memory.reserve((turned ? column_panels : most_parts * panels) * panel) : nullptr;
+  if (M == 0) std::fill_n(sums, column_panels * panels * block_size, 0.0f);
+  if (db && turned) std::fill_n(part_sums, column_panels * panel, 0.0f);
   if (db) std::fill_n(db, O, 0.0f);
-  const Tasks tasks(round_up(o_panels, together) / together, i_panels);
-  for (Index m = 0; m < M; m += chunk_rows) {
+  const Index group = std::clamp<Index>(column_panels / (threads() == 1 ? 1 : 4 * threads()), 1, together);
+  for (Index m = 0; m < std::max<Index>(M, 1); m += chunk_rows) {
     const Index steps = round_up(std::min(M - m, chunk_rows), step) / step;
     // Along the rows, as the prefetcher likes it.
     parallel_for(steps, part, [&](Index begin, Index end) {
-      float* const columns = db ? part_sums + begin / part * o_panels * panel : nullptr;
-      if (columns) std::fill_n(columns, o_panels * panel, 0.0f);
-      for (Index s = begin; s < end; ++s) {
-        for (Index i = 0; i < i_panels; ++i)
-          Block{x, M, I, m + s * step, i * panel}.pairs(x_pairs + (i * most_steps + s) * step_size);
-        for (Index o = 0; o < o_panels; ++o)
-          Block{dy, M, O, m + s * step, o * panel}.columns(dy_columns + (o * most_steps + s) * step_size,
-                                                           columns ? columns + o * panel : nullptr);
-      }
+      float* const column_sums = db && !turned ? part_sums + begin / part * panels * panel : nullptr;
+      if (column_sums) std::fill_n(column_sums, panels * panel, 0.0f);
+      for (Index s = begin; s < end; ++s)
+        for (Index p = 0; p < panels; ++p)
+          Block{first, M, width, m + s * step, p * panel}.columns(turned_rows + (p * most_steps + s) * step_size,
+                                                                  column_sums ? column_sums + p * panel : nullptr);
     });
-    if (db)
+    if (db && !turned)
       for (Index p = 0; p * part < steps; ++p)
-        for (Index o = 0; o < O; ++o) db[o] += part_sums[p * o_panels * panel + o];
+        for (Index o = 0; o < O; ++o) db[o] += part_sums[p * panels * panel + o];
     parallel_for(
-        tasks.count(), 1,
+        round_up(column_panels, group) / group, 1,
         [&](Index task) {
           const Multiplier unit;
-          const Index first = task / tasks.groups * together, last = std::min(o_panels, first + together);
-          const Index begin = task % tasks.groups * tasks.size, end = std::min(i_panels, begin + tasks.size);
-          for (Index s = 0; s < steps; s += chunk_steps)
-            for (Index i = begin; i < end; ++i)
-              for (Index o = first; o < last; ++o) {
-                const BFloat16* a = dy_columns + (o * most_steps + s) * step_size;
-                const BFloat16* b = x_pairs + (i * most_steps + s) * step_size;
-                unit.multiply<false>(a, a + tile_size, step_size, b, std::min(steps - s, chunk_steps), m + s > 0,
-                                     sums + (o * i_panels + i) * block_size, [] {});
+          const Index begin = task * group, end = std::min(column_panels, begin + group);
+          AmxBuffer<BFloat16> pair_memory;
+          BFloat16* const pairs = pair_memory.reserve((end - begin) * chunk_steps * step_size);
+          for (Index s = 0; s < steps; s += chunk_steps) {
+            const Index count = std::min(steps - s, chunk_steps);
+            for (Index d = 0; d < count; ++d)
+              for (Index c = begin; c < end; ++c)
+                Block{second, M, columns, m + (s + d) * step, c * panel}.pairs(
+                    pairs + ((c - begin) * chunk_steps + d) * step_size,
+                    db && turned ? part_sums + c * panel : nullptr);
+            for (Index c = begin; c < end; ++c)
+              for (Index p = 0; p < panels; ++p) {
+                const BFloat16* a = turned_rows + (p * most_steps + s) * step_size;
+                unit.multiply<true>(a, a + tile_size, step_size, pairs + (c - begin) * chunk_steps * step_size, count,
+                                    m + s > 0, sums + (c * panels + p) * block_size, [] {});
               }
+          }
+          if (m + chunk_rows < M) return;
+          for (Index c = begin; c < end; ++c)
+            for (Index p = 0; p < panels; ++p) {
+              const float* const block = sums + (c * panels + p) * block_size;
+              if (turned) {
+                write_transposed(block, dw, O, I, c * panel, p * panel);
+              } else {
+                Finish<float> to;
+                to.y = dw;
+                Pending<float>{block, std::min(panel, O - p * panel), std::min(panel, I - c * panel),
+                               to.at(p * panel, c * panel)}
+                    .finish();
+              }
+            }
         },
         dynamic);
   }
-  Finish<float> result;
-  result.y = dw;
-  parallel_for(o_panels * i_panels, 4, [&](Index i) {
-    const Index row = i / i_panels * panel, column = i % i_panels * panel;
-    Pending<float>{sums + i * block_size, std::min(panel, O - row), std::min(panel, I - column), result.at(row, column)}
-        .finish();
-  });
+  if (db && turned) std::copy_n(part_sums, O, db);
 }
 
 }  // namespace saddle::kernels::dense

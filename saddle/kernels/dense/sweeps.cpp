@@ -45,12 +45,12 @@ const Core::Normalise<X, Y>& normalise(const Core& simd) {
 }  // namespace
 
 template <class T>
-void gelu_backward(Rows<const T> dy, Rows<const T> pre, Rows<T> dpre, Index M, Index columns, float* sums) {
+void gelu_backward(Rows<const T> dy, Rows<const T> slope, Rows<T> dpre, Index M, Index columns, float* sums) {
   const auto sweep = [&](Index begin, Index end, float* part) {
     if constexpr (std::is_same_v<T, float>)
-      core().gelu_backward_f32(dy, pre, dpre, begin, end, columns, part);
+      core().gelu_backward_f32(dy, slope, dpre, begin, end, columns, part);
     else
-      core().gelu_backward_bf16(dy, pre, dpre, begin, end, columns, part);
+      core().gelu_backward_bf16(dy, slope, dpre, begin, end, columns, part);
   };
   if (!sums) {
     parallel_for(M, chunk_rows, [&](Index begin, Index end) { sweep(begin, end, nullptr); });

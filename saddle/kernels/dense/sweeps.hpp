@@ -1,4 +1,4 @@
-// What goes over rows or parameters once: the derivative of gelu, layer normalisation, dropout, steps of Adam. Sums
+// What goes over rows or parameters once: the pullback of gelu, layer normalisation, dropout, steps of Adam. Sums
 // over rows are taken in an order that depends on the shape alone.
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace saddle::kernels::dense {
 
-// dpre [M,columns] = dy gelu'(pre), and sums [columns] (or null) = its columns. T is float or BFloat16.
+// dpre [M,columns] = dy slope, what a gelu kept, and sums [columns] (or null) = its columns. T is float or BFloat16.
 template <class T>
-SADDLE_API void gelu_backward(Rows<const T> dy, Rows<const T> pre, Rows<T> dpre, Index M, Index columns, float* sums);
+SADDLE_API void gelu_backward(Rows<const T> dy, Rows<const T> slope, Rows<T> dpre, Index M, Index columns, float* sums);
 
 // M rows; X and Y are float or BFloat16.
 template <class X, class Y>

@@ -51,16 +51,20 @@ class SADDLE_API Stage {
 
   // dy [N,E] as rows of T: in place or converted.
   Rows<const T> dy(const primal::Gradients& gradients);
+  // dy as bf16 rows where it lies so, else null.
+  Rows<const BFloat16> raw_dy(const primal::Gradients& gradients) const;
 
   // Where a core puts the gradients with respect to problem(): all rows of dq, dk, dv are written (for q after q_shift
   // and q_factor; zero for keys that do not exist), drow [N] and dcolumn [K] are sums of ds_ij. Null: neither the call
   // nor the pullback wants it. Straight into the call's gradients where their memory allows it.
+  // raw: where only rounding to bf16 stands between such rows and the call's gradients, these stand in for them.
   struct Targets {
     Rows<T> dq, dk, dv;
     T* drow = nullptr;
     T* dcolumn = nullptr;
+    Rows<BFloat16> raw_dq, raw_dk, raw_dv;
   };
-  Targets targets(const primal::Gradients& gradients);
+  Targets targets(const primal::Gradients& gradients, bool raw = false);
   // After the core: back through features, transforms and pooling into the call's gradients. Gradients of the
   // parameters of this head are added to dtheta, one vector per transform.
   void pullback(const primal::Gradients& gradients, std::vector<std::vector<double>>& dtheta);

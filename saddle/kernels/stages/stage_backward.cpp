@@ -19,7 +19,12 @@ Rows<const T> Stage<T>::dy(const primal::Gradients& gradients) {
 }
 
 template <class T>
-typename Stage<T>::Targets Stage<T>::targets(const primal::Gradients& gradients) {
+Rows<const BFloat16> Stage<T>::raw_dy(const primal::Gradients& gradients) const {
+  return in_place<BFloat16>(slice_of(gradients.dy, state_->b, state_->h));
+}
+
+template <class T>
+typename Stage<T>::Targets Stage<T>::targets(const primal::Gradients& gradients, bool raw) {
   State& s = *state_;
   s.wanted.clear();
   bool theta = false, ordinary_theta = false, statistics = false;
@@ -33,8 +38,19 @@ typename Stage<T>::Targets Stage<T>::targets(const primal::Gradients& gradients)
     statistics = statistics || std::holds_alternative<primal::BatchNorm>(s.call.attention.transforms[t]);
   }
   // Keys feel the gradient of the queries through the statistics that both share.
-  const bool need_q = gradients.dq || theta || (gradients.dk && statistics);
-  const bool need_k = gradients.dk || ordinary_theta;
+  bool need_q = gradients.dq || theta || (gradients.dk && statistics);
+  bool need_k = gradients.dk || ordinary_theta;
+  bool need_v{gradients.dv};
+  Targets targets;
+  const auto stand_in = [&](bool& needed, bool as_they_are, const TensorView& tensor, Rows<BFloat16>& rows) {
+    if (!raw || !needed || !as_they_are || !tensor) return;
+    rows = in_place<BFloat16>(slice_of(tensor, s.b, s.h));
+    needed = !rows;
+  };
+  const bool plain = s.theta.empty() && !s.features && !s.rbf;
+  stand_in(need_q, plain, gradients.dq, targets.raw_dq);
+  stand_in(need_k, plain && !s.pooled, gradients.dk, targets.raw_dk);
+  stand_in(need_v, !s.pooled, gradients.dv, targets.raw_dv);
   const auto place = [&](bool needed, const TensorView& tensor, bool pooled, Index n, Index columns, Buffer<T>& own) {
     if (!needed) return Rows<T>{};
     if (!pooled)
@@ -44,8 +60,10 @@ typename Stage<T>::Targets Stage<T>::targets(const primal::Gradients& gradients)
   };
   s.dq = place(need_q, gradients.dq, false, s.dims.N, s.dims.D, s.own_dq);
   s.dk = place(need_k, gradients.dk, s.pooled.has_value(), s.K, s.dims.D, s.own_dk);
-  s.dv = place(bool{gradients.dv}, gradients.dv, s.pooled.has_value(), s.K, s.dims.E, s.own_dv);
-  Targets targets{s.dq, s.dk, s.dv};
+  s.dv = place(need_v, gradients.dv, s.pooled.has_value(), s.K, s.dims.E, s.own_dv);
+  targets.dq = s.dq;
+  targets.dk = s.dk;
+  targets.dv = s.dv;
   if (s.features && !s.features->elementwise()) {
     if (need_q) targets.dq = (s.dphi_q = Buffer<T>(s.dims.N, s.features->F())).rows();
     if (need_k) targets.dk = (s.dphi_k = Buffer<T>(s.K, s.features->F())).rows();
@@ -126,8 +144,10 @@ void Stage<T>::pullback(const primal::Gradients& gradients, std::vector<std::vec
 
 template Rows<const float> Stage<float>::dy(const primal::Gradients&);
 template Rows<const double> Stage<double>::dy(const primal::Gradients&);
-template Stage<float>::Targets Stage<float>::targets(const primal::Gradients&);
-template Stage<double>::Targets Stage<double>::targets(const primal::Gradients&);
+template Rows<const BFloat16> Stage<float>::raw_dy(const primal::Gradients&) const;
+template Rows<const BFloat16> Stage<double>::raw_dy(const primal::Gradients&) const;
+template Stage<float>::Targets Stage<float>::targets(const primal::Gradients&, bool);
+template Stage<double>::Targets Stage<double>::targets(const primal::Gradients&, bool);
 template void Stage<float>::pullback(const primal::Gradients&, std::vector<std::vector<double>>&);
 template void Stage<double>::pullback(const primal::Gradients&, std::vector<std::vector<double>>&);
 

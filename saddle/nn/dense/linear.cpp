@@ -21,7 +21,7 @@ class Linear : public torch::autograd::Function<Linear> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
                         const c10::optional<Tensor>& given_bias, const c10::optional<Tensor>& given_residual, bool gelu,
-                        bool keep_pre, torch::ScalarType dtype) {
+                        bool keep_slope, torch::ScalarType dtype) {
     follow_torch_threads();
     const Tensor bias = given_bias.value_or(Tensor()), residual = given_residual.value_or(Tensor());
     const bool bf16 = x.scalar_type() == torch::kBFloat16;
@@ -29,10 +29,10 @@ class Linear : public torch::autograd::Function<Linear> {
     std::vector<Index> sizes(x.sizes().begin(), x.sizes().end());
     sizes.back() = w.size(0);
     const Tensor y = torch::empty({rows.size(0), w.size(0)}, x.options().dtype(dtype));
-    const Tensor pre = gelu && keep_pre ? torch::empty_like(y) : Tensor();
+    const Tensor slope = gelu && keep_slope ? torch::empty_like(y) : Tensor();
     multiply(rows, w, Side::output,
-             {contiguous(bias), rows_or_none(residual), pre, y, gelu ? Activation::gelu : Activation::none}, bf16);
-    context->save_for_backward({x, weight, bias, pre});
+             {contiguous(bias), rows_or_none(residual), slope, y, gelu ? Activation::gelu : Activation::none}, bf16);
+    context->save_for_backward({x, weight, bias, slope});
     context->saved_data["residual"] = residual.defined();
     return y.view(sizes);
   }
@@ -40,7 +40,7 @@ class Linear : public torch::autograd::Function<Linear> {
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
     follow_torch_threads();
     const auto saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &pre = saved[3];
+    const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &slope = saved[3];
     const bool has_residual = context->saved_data["residual"].toBool();
     const Tensor& dy = gradients[0];
     const bool bf16 = x.scalar_type() == torch::kBFloat16;
@@ -49,7 +49,7 @@ class Linear : public torch::autograd::Function<Linear> {
       // A graph of the gradient is wanted: plain operations.
       const Tensor x_rows = as_rows(x).to(torch::kFloat32);
       Tensor dy_rows = as_rows(dy).to(torch::kFloat32);
-      if (pre.defined()) dy_rows = at::gelu_backward(dy_rows, at::linear(x_rows, weight, bias));
+      if (slope.defined()) dy_rows = at::gelu_backward(dy_rows, at::linear(x_rows, weight, bias));
       dx = at::matmul(dy_rows, weight).to(x.scalar_type()).view(x.sizes());
       dw = at::matmul(dy_rows.t(), x_rows);
       if (bias.defined()) db = dy_rows.sum(0);
@@ -58,8 +58,8 @@ class Linear : public torch::autograd::Function<Linear> {
       Tensor dy_rows = as_rows(dy);
       const bool want_dw = context->needs_input_grad(1), want_db = bias.defined() && context->needs_input_grad(2);
       if (want_db) db = torch::empty({w.size(0)}, w.options());
-      if (pre.defined()) dy_rows = gelu_gradient(dy_rows, pre, db);
-      const Tensor none, &unsummed = pre.defined() ? none : db;
+      if (slope.defined()) dy_rows = gelu_gradient(dy_rows, slope, db);
+      const Tensor none, &unsummed = slope.defined() ? none : db;
       if (want_dw) {
         dw = weight_gradient(dy_rows, x_rows, unsummed, bf16);
       } else if (unsummed.defined()) {
@@ -112,10 +112,10 @@ Tensor run(const Tensor& x, const Tensor& weight, const Tensor& bias, const Line
   const Tensor w = weight.to(torch::kFloat32);
   const Tensor b = bias.defined() ? bias.to(torch::kFloat32) : bias;
   const Tensor residual = options.residual.defined() ? options.residual.to(computed) : options.residual;
-  const bool keep_pre =
+  const bool keep_slope =
       at::GradMode::is_enabled() && (x.requires_grad() || w.requires_grad() || (b.defined() && b.requires_grad()));
   const Tensor y = Linear::apply(x.to(half ? torch::kBFloat16 : torch::kFloat32), w, present(b), present(residual),
-                                 gelu, keep_pre, computed);
+                                 gelu, keep_slope, computed);
   return y.to(dtype);
 }
 

@@ -32,12 +32,12 @@ class MlpNode : public torch::autograd::Function<MlpNode> {
     follow_torch_threads();
     const bool bf16 = x.scalar_type() == torch::kBFloat16;
     const Tensor rows = as_rows(x), first = b1.value_or(Tensor()), second = b2.value_or(Tensor());
-    const Tensor pre = torch::empty({rows.size(0), w1.size(0)}, x.options()), hidden = torch::empty_like(pre);
-    multiply(rows, as_rows(w1), Side::output, {contiguous(first), {}, pre, hidden, Activation::gelu}, bf16);
+    const Tensor slope = torch::empty({rows.size(0), w1.size(0)}, x.options()), hidden = torch::empty_like(slope);
+    multiply(rows, as_rows(w1), Side::output, {contiguous(first), {}, slope, hidden, Activation::gelu}, bf16);
     const Tensor y = torch::empty({rows.size(0), w2.size(0)}, x.options().dtype(dtype));
     multiply(hidden, as_rows(w2), Side::output, {contiguous(second), rows_or_none(residual.value_or(Tensor())), {}, y},
              bf16);
-    context->save_for_backward({x, w1, first, w2, second, pre, hidden});
+    context->save_for_backward({x, w1, first, w2, second, slope, hidden});
     context->saved_data["residual"] = residual.has_value();
     std::vector<Index> sizes(x.sizes().begin(), x.sizes().end());
     sizes.back() = w2.size(0);
@@ -47,7 +47,7 @@ class MlpNode : public torch::autograd::Function<MlpNode> {
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
     follow_torch_threads();
     const auto saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &w1 = saved[1], &b1 = saved[2], &w2 = saved[3], &b2 = saved[4], &pre = saved[5],
+    const Tensor &x = saved[0], &w1 = saved[1], &b1 = saved[2], &w2 = saved[3], &b2 = saved[4], &slope = saved[5],
                  &hidden = saved[6], &dy = gradients[0];
     const Tensor residual = context->saved_data["residual"].toBool() ? dy : Tensor();
     if (at::GradMode::is_enabled()) {
@@ -61,9 +61,9 @@ class MlpNode : public torch::autograd::Function<MlpNode> {
     const auto sums = [&](const Tensor& bias) {
       return bias.defined() ? torch::empty({bias.size(0)}, w1.options()) : Tensor();
     };
-    const Tensor db1 = sums(b1), db2 = sums(b2), dpre = torch::empty_like(pre);
+    const Tensor db1 = sums(b1), db2 = sums(b2), dpre = torch::empty_like(slope);
     const Tensor dw2 = weight_gradient(dy_rows, hidden, db2, bf16);
-    multiply(dy_rows, as_rows(w2), Side::input, {{}, {}, pre, dpre, Activation::gelu_slope}, bf16);
+    multiply(dy_rows, as_rows(w2), Side::input, {{}, {}, slope, dpre, Activation::times_slope}, bf16);
     const Tensor dw1 = weight_gradient(dpre, rows, db1, bf16);
     Tensor dx;
     if (context->needs_input_grad(0)) {

@@ -19,7 +19,7 @@ AmxRows amx_rows(const Tensor& x) {
 
 template <class Y>
 Finish<Y> finish_of(const Finished& to) {
-  return {floats_of(to.bias), rows_of<const Y>(to.residual), rows_of<Y>(to.pre), rows_of<Y>(to.y), to.activation};
+  return {floats_of(to.bias), rows_of<const Y>(to.residual), rows_of<Y>(to.slope), rows_of<Y>(to.y), to.activation};
 }
 
 }  // namespace
@@ -53,13 +53,13 @@ Tensor weight_gradient(const Tensor& dy, const Tensor& x, const Tensor& db, bool
   return dw;
 }
 
-Tensor gelu_gradient(const Tensor& dy, const Tensor& pre, const Tensor& db) {
-  Tensor dpre = torch::empty(pre.sizes(), pre.options());
+Tensor gelu_gradient(const Tensor& dy, const Tensor& slope, const Tensor& db) {
+  Tensor dpre = torch::empty(slope.sizes(), slope.options());
   const auto sweep = [&]<class T>(T) {
-    kernels::dense::gelu_backward(rows_of<const T>(dy), rows_of<const T>(pre), rows_of<T>(dpre), pre.size(0),
-                                  pre.size(1), floats_of(db));
+    kernels::dense::gelu_backward(rows_of<const T>(dy), rows_of<const T>(slope), rows_of<T>(dpre), slope.size(0),
+                                  slope.size(1), floats_of(db));
   };
-  if (pre.scalar_type() == torch::kFloat32) {
+  if (slope.scalar_type() == torch::kFloat32) {
     sweep(float{});
   } else {
     sweep(BFloat16{});

@@ -12,10 +12,10 @@ using kernels::dense::Activation;
 using kernels::dense::Side;
 using torch::Tensor;
 
-// What becomes of the sums, as kernels::dense::Finish; undefined tensors are left out. residual, pre and y have one
+// What becomes of the sums, as kernels::dense::Finish; undefined tensors are left out. residual, slope and y have one
 // type, the bias is float32.
 struct Finished {
-  Tensor bias, residual, pre, y;
+  Tensor bias, residual, slope, y;
   Activation activation = Activation::none;
 };
 
@@ -25,8 +25,8 @@ void multiply(const Tensor& x, const Tensor& weight, Side side, const Finished& 
 // dW [O,I], and the columns of dy into db, if defined.
 Tensor weight_gradient(const Tensor& dy, const Tensor& x, const Tensor& db, bool bf16);
 
-// dy gelu'(pre), and its columns into db, if defined.
-Tensor gelu_gradient(const Tensor& dy, const Tensor& pre, const Tensor& db);
+// dy times the slope of a gelu, and its columns into db, if defined.
+Tensor gelu_gradient(const Tensor& dy, const Tensor& slope, const Tensor& db);
 
 // The type in which CPUs take the product here, or none if torch is to do it.
 c10::optional<torch::ScalarType> product_type(const Tensor& x, const Tensor& weight);
