@@ -96,7 +96,7 @@ class Group {
   Index size_ = 0;
 };
 
-// Whether whole heads keep all threads busy: then a thread packs and computes a head in one go.
+// Whether whole heads keep all threads busy.
 bool shares_evenly(Index heads) {
   const Index lanes = threads();
   return heads >= 8 * lanes || (heads >= 2 * lanes && heads % lanes == 0);
@@ -111,6 +111,21 @@ void for_heads(const Dims& dims, Group& group, Index first, Body&& body) {
       n, 1, [&](Index slot) { body(group[slot], first + slot); }, amx_loop(dims));
 }
 
+// Calls body(pass, task) for all heads in parallel, each by one thread in memory that this uses again for the next:
+// what is packed stays in its second-level cache.
+template <class Body>
+void for_whole_heads(const Dims& dims, bool backward, Body&& body) {
+  parallel_for(
+      dims.B * dims.H, 1,
+      [&](Index task) {
+        thread_local HeadPass pass;
+        body(pass, task);
+        pass.stage.reset();
+        if (head_bytes(dims, backward) > group_bytes) pass = HeadPass();
+      },
+      amx_loop(dims));
+}
+
 // Rows of y as bfloat16 where they need nothing more than rounding, else null.
 Rows<BFloat16> half_rows(const Call& call, const TensorView& y, Index b, Index h) {
   if (y.dtype != DType::bf16 || y.stride[3] != 1 || call.attention.bias || call.attention.residual) return {};
@@ -121,7 +136,6 @@ void amx_forward_call(const Call& call, const Outputs& outputs) {
   const Dims dims = call.dims();
   const Index heads = dims.B * dims.H, blocks = (dims.N + amx_queries - 1) / amx_queries;
   const OutputRows<float> rows(call, outputs.y);
-  Group group(dims, false);
   const auto prepare = [&](HeadPass& pass, Index task) {
     pass.prepare(call, task, AmxKeys::Pass::forward, static_cast<bool>(outputs.lse));
     if (outputs.lse) pass.lse.resize(dims.N);
@@ -136,15 +150,16 @@ void amx_forward_call(const Call& call, const Outputs& outputs) {
     if (!block.half) rows.store(pass.b, pass.h, i0, i1 - i0, {pass.y.data() + i0 * dims.E, dims.E});
     if (outputs.lse) store_lse(outputs.lse, pass.b, pass.h, i0, pass.lse.data() + i0, i1 - i0);
   };
+  if (shares_evenly(heads)) {
+    for_whole_heads(dims, false, [&](HeadPass& pass, Index task) {
+      prepare(pass, task);
+      run(pass, 0, dims.N);
+    });
+    return;
+  }
+  Group group(dims, false);
   for (Index first = 0; first < heads; first += group.size()) {
     const Index n = std::min(group.size(), heads - first);
-    if (shares_evenly(n)) {
-      for_heads(dims, group, first, [&](HeadPass& pass, Index task) {
-        prepare(pass, task);
-        run(pass, 0, dims.N);
-      });
-      continue;
-    }
     for_heads(dims, group, first, prepare);
     parallel_for(
         n * blocks, 1,
@@ -201,7 +216,6 @@ void amx_backward_call(const Call& call, const Gradients& gradients) {
   const Index heads = dims.B * dims.H, ranges = key_ranges(dims, 4 * count(heads) * count(dims.N) * count(dims.D));
   const bool saved = has_saved_outputs(call, gradients);
   std::vector<std::vector<std::vector<double>>> dtheta(heads);
-  Group group(dims, true);
   const auto prepare = [&](HeadPass& pass, Index task) {
     pass.prepare(call, task, AmxKeys::Pass::backward, saved);
     pass.dy = {};
@@ -228,16 +242,18 @@ void amx_backward_call(const Call& call, const Gradients& gradients) {
     thread_local AmxScratch scratch;
     amx_backward(pass.head, pass.queries, block, edge(range), edge(range + 1), scratch);
   };
+  if (ranges == 1 && shares_evenly(heads)) {
+    for_whole_heads(dims, true, [&](HeadPass& pass, Index task) {
+      prepare(pass, task);
+      run(pass, 0);
+      finish(gradients, pass, ranges, dtheta[task]);
+    });
+    write_parameter_gradients(call, gradients, dtheta);
+    return;
+  }
+  Group group(dims, true);
   for (Index first = 0; first < heads; first += group.size()) {
     const Index n = std::min(group.size(), heads - first);
-    if (ranges == 1 && shares_evenly(n)) {
-      for_heads(dims, group, first, [&](HeadPass& pass, Index task) {
-        prepare(pass, task);
-        run(pass, 0);
-        finish(gradients, pass, ranges, dtheta[task]);
-      });
-      continue;
-    }
     for_heads(dims, group, first, prepare);
     parallel_for(
         n * ranges, 1, [&](Index task) { run(group[task / ranges], task % ranges); }, amx_loop(dims));
@@ -278,7 +294,9 @@ class Amx final : public Implementation {
     const Dims& d = request.dims;
     const int lanes = threads_of(request);
     Estimate estimate = score_estimate(request, name(), request.dtype);
-    const double group = count(group_size(d, request.backward)), tokens = count(d.N + d.M) * count(d.D + d.E);
+    // Heads whose memory is held at the same time.
+    const double group = count(std::max<Index>(group_size(d, request.backward), lanes)),
+                 tokens = count(d.N + d.M) * count(d.D + d.E);
     estimate.memory =
         stage_memory(request.attention, d, request.dtype, Goal::scores, request.backward) +
         group * (2 * head_bytes(d, request.backward) + 4 * count(d.N) * count(d.E + 2) + 12 * count(d.M) + 8192);

@@ -144,9 +144,23 @@ Result compute(const Problem& problem, Index task = amx_queries, Index range = 1
   AmxScratch scratch;
   for (Index j = 0; j < K; j += range) {
     std::vector<float> part(size(N * D), nan_value);
-    amx_backward(head, queries, {{part.data(), D}, {result.dk.data(), D}, {result.dv.data(), E}}, j,
-                 std::min(K, j + range), scratch);
+    const Index end = std::min(K, j + range);
+    amx_backward(head, queries, {{part.data(), D}, {result.dk.data(), D}, {result.dv.data(), E}}, j, end, scratch);
     for (std::size_t i = 0; i < part.size(); ++i) result.dq[i] += part[i];
+    // As bfloat16 the same, rounded, and denormal numbers as 0.
+    std::vector<BFloat16> dq(part.size()), dk(result.dk.size()), dv(result.dv.size());
+    amx_backward(head, queries, {{}, {}, {}, {dq.data(), D}, {dk.data(), D}, {dv.data(), E}}, j, end, scratch);
+    const auto expect_rounded = [&](const std::vector<BFloat16>& found, const std::vector<float>& from, Index first,
+                                    Index last) {
+      for (Index i = first; i < last; ++i) {
+        const float x =
+            std::fabs(from[size(i)]) < std::numeric_limits<float>::min() ? 0 * from[size(i)] : from[size(i)];
+        EXPECT_TRUE(found[size(i)] == BFloat16(x) || std::isnan(x)) << i << " " << x;
+      }
+    };
+    expect_rounded(dq, part, 0, N * D);
+    expect_rounded(dk, result.dk, j * D, end * D);
+    expect_rounded(dv, result.dv, j * E, end * E);
   }
   return result;
 }

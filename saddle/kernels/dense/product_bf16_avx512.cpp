@@ -355,7 +355,8 @@ void weight_gradient(const AmxRows& dy, const AmxRows& x, Index M, Index O, Inde
   if (M == 0) std::fill_n(sums, column_panels * panels * block_size, 0.0f);
   if (db && turned) std::fill_n(part_sums, column_panels * panel, 0.0f);
   if (db) std::fill_n(db, O, 0.0f);
-  const Index group = std::clamp<Index>(column_panels / (threads() == 1 ? 1 : 4 * threads()), 1, together);
+  const Index wanted = threads() == 1 ? 1 : 4 * threads();  // tasks
+  const Index group = std::clamp<Index>(round_up(column_panels, wanted) / wanted, 1, together);
   for (Index m = 0; m < std::max<Index>(M, 1); m += chunk_rows) {
     const Index steps = round_up(std::min(M - m, chunk_rows), step) / step;
     // Along the rows, as the prefetcher likes it.
