@@ -5,9 +5,6 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <cstring>
-#include <optional>
-
 #include "saddle/base/parallel.hpp"
 #include "saddle/kernels/dense/product.hpp"
 #include "saddle/kernels/dense/tasks.hpp"
@@ -20,181 +17,13 @@ HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512bf16,amx-tile,amx-bf16")
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
-#include "saddle/kernels/amx/tile-inl.hpp"
+#include "saddle/kernels/dense/bf16-inl.hpp"
 
 namespace saddle::kernels::dense {
 
 namespace {
 
-constexpr Index step = panel;               // of the depth: one product of tiles
-constexpr Index step_size = 2 * tile_size;  // of a panel: two tiles
-constexpr Index block_size = panel * panel;
 constexpr Index resident = 1 << 20;  // bytes of a packed weight that stay in the second-level cache
-constexpr Index chunk_rows = 4096;   // of x and dy that a weight gradient packs at once
-constexpr Index part = 4;            // steps that are packed, and their rows of dy summed, in one go
-constexpr Index together = 4;        // panels of the wider operand that meet the other while it is in a cache
-constexpr Index chunk_steps = 16;    // that it sums up in registers
-constexpr Index few_rows = 8;        // of a block whose dot products stay in registers
-
-const LoopOptions dynamic{Schedule::dynamic};
-
-// What multiplies: tiles where there are any, else dot products of pairs, which take the same packed operands. One for
-// each task.
-class Multiplier {
- public:
-  Multiplier() {
-    if (best_isa() >= Isa::amx) tiles_.emplace();
-  }
-
-  // sums [2][2][16][16] (more: +)= the product of 32 rows, tiles a0 and a1 per step, with 32 columns, two tiles per
-  // step. Tiles that multiply leave the vector units to `meanwhile`.
-  template <bool kPassing, class F>
-  void multiply(const BFloat16* a0, const BFloat16* a1, Index a_step, const BFloat16* b, Index steps, bool more,
-                float* sums, F&& meanwhile) const {
-    if (!tiles_) {
-      for (Index row = 0; row < tile; row += few_rows) add_dots(a0, a_step, b, steps, more, sums, row);
-      for (Index row = 0; row < tile; row += few_rows) add_dots(a1, a_step, b, steps, more, sums + 2 * float_tile, row);
-      meanwhile();
-      return;
-    }
-    before_tile_loads();
-    if (more) {
-      load_sums(sums);
-    } else {
-      zero_sums();
-    }
-    for (Index s = 0; s < steps; ++s) add_product<kPassing>(a0 + s * a_step, a1 + s * a_step, b + s * step_size);
-    meanwhile();
-    store_sums(sums);
-  }
-
- private:
-  static void add_dots(const BFloat16* a, Index a_step, const BFloat16* b, Index steps, bool more, float* sums,
-                       Index row) {
-    __m512 sum[few_rows][2];
-    float* const to = sums + row * tile;
-#pragma GCC unroll 8
-    for (Index r = 0; r < few_rows; ++r)
-#pragma GCC unroll 2
-      for (Index c = 0; c < 2; ++c)
-        sum[r][c] = more ? _mm512_load_ps(to + c * float_tile + r * tile) : _mm512_setzero_ps();
-    for (Index s = 0; s < steps; ++s) {
-      const BFloat16 *rows = a + s * a_step + row * panel, *pairs = b + s * step_size;
-      for (Index p = 0; p < tile; ++p, rows += 2, pairs += panel) {
-        const __m512i left = _mm512_load_si512(pairs), right = _mm512_load_si512(pairs + tile_size);
-#pragma GCC unroll 8
-        for (Index r = 0; r < few_rows; ++r) {
-          std::int32_t pair;
-          std::memcpy(&pair, rows + r * panel, sizeof pair);
-          const __m512i x = _mm512_set1_epi32(pair);
-          sum[r][0] = _mm512_dpbf16_ps(sum[r][0], __m512bh(x), __m512bh(left));
-          sum[r][1] = _mm512_dpbf16_ps(sum[r][1], __m512bh(x), __m512bh(right));
-        }
-      }
-    }
-#pragma GCC unroll 8
-    for (Index r = 0; r < few_rows; ++r)
-#pragma GCC unroll 2
-      for (Index c = 0; c < 2; ++c) _mm512_store_ps(to + c * float_tile + r * tile, sum[r][c]);
-  }
-
-  std::optional<TileConfig> tiles_;
-};
-
-// Pairs of two rows of 32: (a_0,b_0) .. (a_15,b_15) and (a_16,b_16) .. (a_31,b_31).
-inline void interleave(__m512i a, __m512i b, __m512i& lower, __m512i& upper) {
-  alignas(64) static constexpr std::uint16_t order[64] = {
-      0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39, 8,  40, 9,  41, 10, 42,
-      11, 43, 12, 44, 13, 45, 14, 46, 15, 47, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53,
-      22, 54, 23, 55, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63};
-  lower = _mm512_permutex2var_epi16(a, _mm512_load_si512(order), b);
-  upper = _mm512_permutex2var_epi16(a, _mm512_load_si512(order + 32), b);
-}
-
-// Adds rows of 32 to sums [32] when it goes; does nothing if they are null.
-class ColumnSums {
- public:
-  explicit ColumnSums(float* sums) : sums_(sums) {}
-  ~ColumnSums() {
-    if (sums_ == nullptr) return;
-    _mm512_storeu_ps(sums_, _mm512_add_ps(_mm512_loadu_ps(sums_), lower_));
-    _mm512_storeu_ps(sums_ + tile, _mm512_add_ps(_mm512_loadu_ps(sums_ + tile), upper_));
-  }
-  ColumnSums(const ColumnSums&) = delete;
-  ColumnSums& operator=(const ColumnSums&) = delete;
-
-  void add(__m512i row) {
-    if (sums_ == nullptr) return;
-    lower_ = _mm512_add_ps(lower_, widen(_mm512_castsi512_si256(row)));
-    upper_ = _mm512_add_ps(upper_, widen(_mm512_extracti64x4_epi64(row, 1)));
-  }
-
- private:
-  float* sums_;
-  __m512 lower_ = _mm512_setzero_ps(), upper_ = _mm512_setzero_ps();
-};
-
-// Rows [i, i + 32) and columns [c, c + 32) of rows [count,width], zeros beyond.
-struct Block {
-  const AmxRows& rows;
-  Index count, width, i, c;
-
-  __m512i row(Index r) const { return i + r < count ? load_row(rows, i + r, c, width) : _mm512_setzero_si512(); }
-  // The block below comes closer: too many rows are read in turn for the prefetcher to follow.
-  void prefetch_below(Index r) const {
-    if (i + panel + r >= count) return;
-    if (rows.half) {
-      _mm_prefetch(rows.half[i + panel + r] + c, _MM_HINT_T1);
-    } else {
-      _mm_prefetch(rows.full[i + panel + r] + c, _MM_HINT_T1);
-      _mm_prefetch(rows.full[i + panel + r] + c + tile, _MM_HINT_T1);
-    }
-  }
-  // As the second operand: pairs of rows, tiles [2][16][16][2]. sums [32] (or null) += the columns.
-  void pairs(BFloat16* to, float* sums) const {
-    ColumnSums columns(sums);
-    for (Index p = 0; p < tile; ++p) {
-      const __m512i a = row(2 * p), b = row(2 * p + 1);
-      __m512i lower, upper;
-      interleave(a, b, lower, upper);
-      prefetch_below(2 * p);
-      prefetch_below(2 * p + 1);
-      columns.add(a);
-      columns.add(b);
-      _mm512_store_si512(to + p * panel, lower);
-      _mm512_store_si512(to + tile_size + p * panel, upper);
-    }
-  }
-  // The transpose as the second operand: pairs of columns.
-  void column_pairs(BFloat16* to) const {
-    for (Index half = 0; half < 2; ++half) {
-      __m512i r[16];
-#pragma GCC unroll 16
-      for (Index j = 0; j < tile; ++j) r[j] = row(half * tile + j);
-      transpose(r);
-#pragma GCC unroll 16
-      for (Index j = 0; j < tile; ++j) _mm512_store_si512(to + half * tile_size + j * panel, r[j]);
-    }
-  }
-  // The transpose as the first operand: tiles [2][16][32] with a column in each row. sums [32] (or null) += the
-  // columns.
-  void columns(BFloat16* to, float* sums) const {
-    ColumnSums columns(sums);
-    __m512i lower[16], upper[16];
-    for (Index p = 0; p < tile; ++p) {
-      const __m512i a = row(2 * p), b = row(2 * p + 1);
-      interleave(a, b, lower[p], upper[p]);
-      prefetch_below(2 * p);
-      prefetch_below(2 * p + 1);
-      columns.add(a);
-      columns.add(b);
-    }
-    transpose(lower);
-    for (Index j = 0; j < tile; ++j) _mm512_store_si512(to + j * panel, lower[j]);
-    transpose(upper);
-    for (Index j = 0; j < tile; ++j) _mm512_store_si512(to + tile_size + j * panel, upper[j]);
-  }
-};
 
 using HWY_NAMESPACE::Float;
 
@@ -263,19 +92,6 @@ struct Pending {
   }
 };
 
-// to [O,I] from row o and column i on = the transpose of sums in tiles [2][2][16][16].
-void write_transposed(const float* sums, Rows<float> to, Index O, Index I, Index o, Index i) {
-  for (Index t = 0; t < 4; ++t) {
-    const Index row = o + t % 2 * tile, column = i + t / 2 * tile;
-    __m512i r[16];
-#pragma GCC unroll 16
-    for (Index j = 0; j < tile; ++j) r[j] = _mm512_load_si512(sums + t * float_tile + j * tile);
-    transpose(r);
-    for (Index j = 0; j < std::min(tile, O - row); ++j)
-      _mm512_mask_storeu_ps(to[row + j] + column, first_of_16(I - column), _mm512_castsi512_ps(r[j]));
-  }
-}
-
 template <class Y>
 void multiply_rows(const AmxRows& x, Index M, const PackedWeight<BFloat16>& weight, const Finish<Y>& finish) {
   const Index steps = round_up(weight.depth(), step) / step;
@@ -305,7 +121,7 @@ void multiply_rows(const AmxRows& x, Index M, const PackedWeight<BFloat16>& weig
           }
         pending.finish();
       },
-      dynamic);
+      {Schedule::dynamic});
 }
 
 }  // namespace
@@ -335,81 +151,6 @@ void multiply(const AmxRows& x, Index M, const PackedWeight<BFloat16>& weight, c
 }
 void multiply(const AmxRows& x, Index M, const PackedWeight<BFloat16>& weight, const Finish<BFloat16>& finish) {
   multiply_rows(x, M, weight, finish);
-}
-
-// The narrower of dy and x is transposed as the first operand, all of it at once; pairs of the other are made where
-// they are used. If that is dy, the transpose of dw is what comes out.
-void weight_gradient(const AmxRows& dy, const AmxRows& x, Index M, Index O, Index I, Rows<float> dw, float* db) {
-  const bool turned = O > I;
-  const AmxRows &first = turned ? x : dy, &second = turned ? dy : x;
-  const Index width = turned ? I : O, columns = turned ? O : I;  // of the first and of the second
-  const Index panels = round_up(width, panel) / panel, column_panels = round_up(columns, panel) / panel;
-  const Index most_steps = round_up(std::min(M, chunk_rows), step) / step,
-              most_parts = round_up(most_steps, part) / part;
-  AmxBuffer<BFloat16> memory;
-  AmxBuffer<float> sum_memory, column_memory;
-  BFloat16* const turned_rows = memory.reserve(panels * most_steps * step_size);
-  float* const sums = sum_memory.reserve(column_panels * panels * block_size);
-  // Columns of dy: of each part while it is transposed, or of a panel while its pairs are made.
-  float* const part_sums = db ? column_memory.reserve((turned ? column_panels : most_parts * panels) * panel) : nullptr;
-  if (M == 0) std::fill_n(sums, column_panels * panels * block_size, 0.0f);
-  if (db && turned) std::fill_n(part_sums, column_panels * panel, 0.0f);
-  if (db) std::fill_n(db, O, 0.0f);
-  const Index wanted = threads() == 1 ? 1 : 4 * threads();  // tasks
-  const Index group = std::clamp<Index>(round_up(column_panels, wanted) / wanted, 1, together);
-  for (Index m = 0; m < std::max<Index>(M, 1); m += chunk_rows) {
-    const Index steps = round_up(std::min(M - m, chunk_rows), step) / step;
-    // Along the rows, as the prefetcher likes it.
-    parallel_for(steps, part, [&](Index begin, Index end) {
-      float* const column_sums = db && !turned ? part_sums + begin / part * panels * panel : nullptr;
-      if (column_sums) std::fill_n(column_sums, panels * panel, 0.0f);
-      for (Index s = begin; s < end; ++s)
-        for (Index p = 0; p < panels; ++p)
-          Block{first, M, width, m + s * step, p * panel}.columns(turned_rows + (p * most_steps + s) * step_size,
-                                                                  column_sums ? column_sums + p * panel : nullptr);
-    });
-    if (db && !turned)
-      for (Index p = 0; p * part < steps; ++p)
-        for (Index o = 0; o < O; ++o) db[o] += part_sums[p * panels * panel + o];
-    parallel_for(
-        round_up(column_panels, group) / group, 1,
-        [&](Index task) {
-          const Multiplier unit;
-          const Index begin = task * group, end = std::min(column_panels, begin + group);
-          AmxBuffer<BFloat16> pair_memory;
-          BFloat16* const pairs = pair_memory.reserve((end - begin) * chunk_steps * step_size);
-          for (Index s = 0; s < steps; s += chunk_steps) {
-            const Index count = std::min(steps - s, chunk_steps);
-            for (Index d = 0; d < count; ++d)
-              for (Index c = begin; c < end; ++c)
-                Block{second, M, columns, m + (s + d) * step, c * panel}.pairs(
-                    pairs + ((c - begin) * chunk_steps + d) * step_size,
-                    db && turned ? part_sums + c * panel : nullptr);
-            for (Index c = begin; c < end; ++c)
-              for (Index p = 0; p < panels; ++p) {
-                const BFloat16* a = turned_rows + (p * most_steps + s) * step_size;
-                unit.multiply<true>(a, a + tile_size, step_size, pairs + (c - begin) * chunk_steps * step_size, count,
-                                    m + s > 0, sums + (c * panels + p) * block_size, [] {});
-              }
-          }
-          if (m + chunk_rows < M) return;
-          for (Index c = begin; c < end; ++c)
-            for (Index p = 0; p < panels; ++p) {
-              const float* const block = sums + (c * panels + p) * block_size;
-              if (turned) {
-                write_transposed(block, dw, O, I, c * panel, p * panel);
-              } else {
-                Finish<float> to;
-                to.y = dw;
-                Pending<float>{block, std::min(panel, O - p * panel), std::min(panel, I - c * panel),
-                               to.at(p * panel, c * panel)}
-                    .finish();
-              }
-            }
-        },
-        dynamic);
-  }
-  if (db && turned) std::copy_n(part_sums, O, db);
 }
 
 }  // namespace saddle::kernels::dense
