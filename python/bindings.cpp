@@ -59,7 +59,11 @@ std::string explain(const std::string& attention, const std::vector<Index>& shap
   kernels::Request request;
   request.attention = mechanisms::parse(attention);
   request.dims = dims_of(shape);
-  request.dtype = dtype == "float64" ? DType::f64 : dtype == "bfloat16" ? DType::bf16 : DType::f32;
+  const std::map<std::string, DType> known{{"float64", DType::f64}, {"float32", DType::f32}, {"bfloat16", DType::bf16}};
+  const auto found = known.find(dtype);
+  if (found == known.end())
+    throw InvalidArgument("dtype is " + dtype + ", expected float32, bfloat16 or float64");
+  request.dtype = found->second;
   request.backward = backward;
   return mechanisms::explain(request, mechanisms::select(request));
 }

@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 from torch import Tensor, nn
 
 
-class Held(nn.Module):
+class Part(nn.Module):
+    """Shows a part of a module of the C++ library, which owns its tensors and does the work: a tensor or submodule that
+    was put in its place, or a hook, would have no effect, so that is refused."""
+
+    def _refuse(self, name: str) -> None:
+        if any(name in self.__dict__.get(kind, ()) for kind in ("_parameters", "_buffers", "_modules")):
+            raise AttributeError(
+                f"'{name}' belongs to the C++ module, which would go on with the old one: write into its tensors "
+                "(.data.copy_, load_state_dict), or make the module anew with other options (such as classes=)"
+            )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._refuse(name)
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._refuse(name)
+        super().__delattr__(name)
+
+
+def _no_hooks(self: nn.Module, *given: Any, **named: Any) -> Any:
+    raise NotImplementedError("this part computes nothing in Python, so its hooks would never run; see saddle.analysis")
+
+
+class Inner(Part):
+    """A submodule."""
+
+    register_forward_hook = register_forward_pre_hook = register_full_backward_hook = register_backward_hook = _no_hooks
+
+
+class Held(Part):
     """Holds a module of the C++ library: parameters, state_dict, deepcopy, .to(dtype), optimisers.
 
     `description` is the text that makes the same module again. `extra_loss` is what mechanisms of the layer level add to
@@ -32,7 +62,7 @@ class Held(nn.Module):
         module: nn.Module = self
         for part in name.split(".")[:-1]:
             if part not in module._modules:
-                module.add_module(part, nn.Module())
+                module.add_module(part, Inner())
             module = module._modules[part]
         return module
 
@@ -65,11 +95,14 @@ class Held(nn.Module):
 
     def __reduce__(self) -> Any:
         state = {k: v.detach().clone() for k, v in self.state_dict().items()}
-        return _remade, (type(self), self.description, state, self.training)
+        frozen = [name for name, tensor in self.named_parameters() if not tensor.requires_grad]
+        return _remade, (type(self), self.description, state, self.training, frozen)
 
 
-def _remade(kind: type, description: str, state: dict, training: bool) -> Held:
+def _remade(kind: type, description: str, state: dict, training: bool, frozen: Sequence[str] = ()) -> Held:
     module = kind._from_description(description)
     for name, tensor in module.state_dict(keep_vars=True).items():
         tensor.data = state[name]
+        if name in frozen:
+            tensor.requires_grad_(False)
     return module.train(training)

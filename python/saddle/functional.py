@@ -51,7 +51,8 @@ def attention(
     score_bias is added to the scores of an exponential kernel (through plain torch operations, with its gradient).
     Parameters of the value are named: beta=, kernel=, bias=; absent ones keep their initial values.
     dropout drops weights; without a seed one is drawn from torch's generator.
-    weights, lse, column_sums: also give these, without gradients, as an AttentionOutputs.
+    weights, lse, column_sums: also give these, without gradients and as before dropout, as an AttentionOutputs.
+    Computes in the type of q, k and v, also under autocast.
     """
     given = None
     if named:

@@ -21,10 +21,14 @@ class Declared(nn.Module):
 
     def declare(self, attention: str, heads: int, key_width: int, value_width: int, **own: Any) -> None:
         """Registers the learnable parameters of `attention`, fresh, in place of those of an earlier one."""
+        if not isinstance(attention, str):
+            raise TypeError(f"attention is {attention!r}, expected a written form such as 'softmax+bn(beta=0.6)'; dropout= goes by name")
+        form = _core.canonical(attention)
+        declared = _core.parameters(form, heads, key_width, value_width)
         for name in getattr(self, "_names", []):
             delattr(self, name)
-        self.attention, self._names = _core.canonical(attention), []
-        for name, shape, initial, learnable in _core.parameters(self.attention, heads, key_width, value_width):
+        self.attention, self._names = form, []
+        for name, shape, initial, learnable in declared:
             if learnable:
                 self.register_parameter(name, nn.Parameter(torch.tensor(initial).reshape(shape).to(**own)))
                 self._names.append(name)
@@ -32,19 +36,26 @@ class Declared(nn.Module):
     def attend(self, query: Tensor, key: Tensor, value: Tensor, heads: int, dropout: float, **more: Any) -> tuple:
         """torch.ops.saddle.multihead_attention with what is declared; dropout only while training."""
         dropout = dropout if self.training else 0.0
-        return torch.ops.saddle.multihead_attention(
-            query, key, value, self.attention, heads, dropout=dropout,
-            seed=int(torch.randint(2**62, (1,))) if dropout > 0 else 0,
+        arguments = dict(
+            dropout=dropout, seed=int(torch.randint(2**62, (1,))) if dropout > 0 else 0,
             parameters=[getattr(self, name) for name in self._names] or None, **more,
         )
+        if arguments.pop("weights", False):
+            return torch.ops.saddle.multihead_attention(query, key, value, self.attention, heads, weights=True, **arguments)
+        # One tensor and no optional ones: torch.jit.trace can record it.
+        return torch.ops.saddle.multihead_output(query, key, value, self.attention, heads, **arguments), None
 
 
 class MultiheadAttention(Declared):
     """torch.nn.MultiheadAttention with any declared attention inside, e.g. attention="softmax+bn(beta=0.6)".
 
     Weights have torch's names, so a state_dict of torch.nn.MultiheadAttention loads. Learnable parameters of the
-    attention (beta, kernel, bias) are parameters of this module. Returned attention weights carry no gradient.
+    attention (beta, kernel, bias) are parameters of this module. Returned attention weights carry no gradient and are
+    those before dropout. key_width and value_width: columns of a head's keys and values, if not embed_dim / num_heads.
     """
+
+    # What torch.nn.TransformerEncoderLayer reads to decide on a path of its own, which would not come here.
+    _qkv_same_embed_dim = False
 
     def __init__(
         self,
@@ -65,7 +76,7 @@ class MultiheadAttention(Declared):
         if embed_dim < 1 or num_heads < 1 or (key_width is None and embed_dim % num_heads):
             raise ValueError(f"embed_dim {embed_dim} cannot be cut into {num_heads} heads; give key_width or a multiple")
         self.embed_dim, self.num_heads, self.batch_first, self.dropout = embed_dim, num_heads, batch_first, dropout
-        self.key_width = key_width or embed_dim // num_heads
+        self.key_width = self.head_dim = key_width or embed_dim // num_heads
         self.value_width = value_width or self.key_width
         keys, values = num_heads * self.key_width, num_heads * self.value_width
         own = dict(device=device, dtype=dtype)

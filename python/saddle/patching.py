@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Optional
 
 import torch
@@ -49,42 +50,62 @@ def _from_torch(old: nn.MultiheadAttention, attention: str) -> MultiheadAttentio
     for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias"):
         setattr(new, name, getattr(old, name))
     new.out_proj = old.out_proj
-    new.train(old.training)
-    # What torch.nn.TransformerEncoderLayer reads to decide on a path of its own, which would not come here.
-    new._qkv_same_embed_dim = False
+    return new.train(old.training)
+
+
+def _from_ours(old: MultiheadAttention, attention: str) -> MultiheadAttention:
+    new = copy.copy(old)
+    new._parameters, new._names = dict(old._parameters), list(old._names)
+    weight = old.out_proj.weight
+    new.declare(attention, old.num_heads, old.key_width, old.value_width, device=weight.device, dtype=weight.dtype)
     return new
+
+
+def _replacement(module: nn.Module, attention: str) -> Optional[nn.Module]:
+    """The same attention module with another attention and the same weights; None if it is no attention."""
+    if isinstance(module, MultiheadAttention):
+        return _from_ours(module, attention)
+    if isinstance(module, nn.MultiheadAttention):
+        return _from_torch(module, attention)
+    if isinstance(getattr(module, "qkv", None), nn.Linear) and hasattr(module, "proj") and hasattr(module, "num_heads"):
+        return FusedAttention(module, attention)
+    return None
 
 
 def patch(model: nn.Module, attention: str) -> nn.Module:
     """Puts `attention` into every attention of a model, keeping weights; changes and returns the model.
 
     Known are torch.nn.MultiheadAttention (and so nn.TransformerEncoder and its like) and attentions shaped like
-    those of timm's vision transformers: submodules `qkv` and `proj`, and `num_heads`.
+    those of timm's vision transformers: submodules `qkv` and `proj`, and `num_heads`. A model that is such an attention
+    itself is not changed: its replacement is returned. If one of them cannot be replaced, none is.
     """
-    found = 0
+    replacements: dict[nn.Module, nn.Module] = {}
+    places: list[tuple[nn.Module, str, nn.Module]] = []
+    seen: set[nn.Module] = set()
 
-    def replace(parent: nn.Module) -> None:
-        nonlocal found
-        for name, child in parent.named_children():
-            if isinstance(child, MultiheadAttention):
-                weight = child.out_proj.weight
-                child.declare(attention, child.num_heads, child.key_width, child.value_width, device=weight.device,
-                              dtype=weight.dtype)
-                found += 1
-            elif isinstance(child, nn.MultiheadAttention):
-                setattr(parent, name, _from_torch(child, attention))
-                found += 1
-            elif isinstance(getattr(child, "qkv", None), nn.Linear) and hasattr(child, "proj") and hasattr(child, "num_heads"):
-                setattr(parent, name, FusedAttention(child, attention))
-                found += 1
+    def look_into(parent: nn.Module) -> None:
+        if parent in seen:
+            return
+        seen.add(parent)
+        for name, child in parent._modules.items():  # named_children() leaves out what is there twice
+            if child is None:
+                continue
+            if child not in replacements and (new := _replacement(child, attention)) is not None:
+                replacements[child] = new
+            if child in replacements:
+                places.append((parent, name, child))
             else:
-                replace(child)
+                look_into(child)
 
     with torch.no_grad():
-        replace(model)
-    if not found:
+        if (whole := _replacement(model, attention)) is not None:
+            return whole
+        look_into(model)
+    if not replacements:
         raise ValueError(
             f"{type(model).__name__} has no attention that can be replaced: expected torch.nn.MultiheadAttention, or "
             "modules with qkv, proj and num_heads"
         )
+    for parent, name, old in places:
+        setattr(parent, name, replacements[old])
     return model

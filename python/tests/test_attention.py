@@ -88,6 +88,15 @@ def test_dropout_follows_the_generator():
 def test_shapes_on_the_meta_device():
     q, k, v = (torch.empty(2, 4, 8, 16, device="meta") for _ in range(3))
     assert saddle.attention(q, k, v, "attention_sh").shape == (2, 4, 8, 16)
+    with pytest.raises(ValueError, match="last dimensions must match"):
+        saddle.attention(q, k[..., :3], v)
+    with pytest.raises(ValueError):
+        saddle.attention(q, k, v[:, :, :5])
+    q.requires_grad_()
+    y = saddle.attention(q, k, v)
+    assert y.requires_grad
+    y.sum().backward()
+    assert q.grad.shape == q.shape
 
 
 def test_errors_say_what_would_work():
@@ -98,6 +107,8 @@ def test_errors_say_what_would_work():
         saddle.attention(q, k[..., :2], v)
     with pytest.raises(TypeError, match="no parameter"):
         saddle.attention(q, k, v, beta=torch.ones(1))
+    with pytest.raises(ValueError, match="float16"):
+        saddle.explain("softmax", (1, 2, 4, 4), torch.float16)
 
 
 def test_bfloat16_and_threads():

@@ -52,6 +52,24 @@ def test_is_an_ordinary_module(name):
     torch.testing.assert_close(model.double()(*double).float(), y, rtol=1e-4, atol=1e-5)
 
 
+def test_refuses_what_the_module_would_not_see():
+    model = saddle.models.make("vision_transformer", image=16, patch=4, width=24, heads=4, depth=1, classes=3)
+    with pytest.raises(AttributeError, match="classes="):
+        model.head = torch.nn.Linear(24, 7)
+    with pytest.raises(AttributeError, match="belongs to the C"):
+        model.cls_token = torch.nn.Parameter(torch.ones(1, 1, 24))
+    with pytest.raises(AttributeError, match="belongs to the C"):
+        model.head.weight = torch.nn.Parameter(torch.ones(3, 24))
+    with pytest.raises(AttributeError, match="belongs to the C"):
+        del model.head.weight
+    with pytest.raises(NotImplementedError, match="hooks"):
+        model.head.register_forward_hook(lambda *given: None)
+    model.note = "attributes of one's own are fine"
+    model.head.weight.requires_grad_(False)
+    twin = pickle.loads(pickle.dumps(model))
+    assert not twin.head.weight.requires_grad and twin.head.bias.requires_grad
+
+
 def test_reads_images_beside_texts(tmp_path):
     torch.manual_seed(1)
     model = saddle.models.make("vision_language", vocab=16, max_len=6, classes=3, width=16, heads=2, mlm=1, itm=1, mfr=1)

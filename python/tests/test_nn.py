@@ -20,7 +20,8 @@ def test_state_of_torch_gives_the_same(batch_first, bias):
     hidden = torch.ones(n, n, dtype=torch.bool).triu(1)
     padding = torch.zeros(2, n, dtype=torch.bool)
     padding[1, -1] = True
-    for masks in ({}, {"attn_mask": hidden}, {"key_padding_mask": padding}, {"attn_mask": torch.randn(n, n).double()}):
+    for masks in ({}, {"attn_mask": hidden}, {"key_padding_mask": padding}, {"attn_mask": torch.randn(n, n).double()},
+                  {"key_padding_mask": torch.randn(2, n).double()}):
         for a, b in zip(ours(x, x, x, **masks), theirs(x, x, x, **masks)):
             torch.testing.assert_close(a, b)
     assert ours(x, x, x, need_weights=False)[1] is None
@@ -76,6 +77,32 @@ def test_patches_attention_with_fused_weights():
     torch.testing.assert_close(saddle.patch(model, "softmax")(x), before, rtol=0, atol=2e-6)
     assert set(model.state_dict()) == names
     assert not torch.allclose(saddle.patch(model, "softmax+bn")(x), before, atol=1e-3)
+
+
+def test_patches_shared_attentions_and_all_or_none():
+    shared = nn.ModuleList([nn.MultiheadAttention(8, 2)] * 3)
+    saddle.patch(shared, "softmax+bn")
+    assert all(type(child) is saddle.nn.MultiheadAttention and child is shared[0] for child in shared)
+    mixed = nn.ModuleList([nn.MultiheadAttention(8, 2), nn.MultiheadAttention(8, 2, add_bias_kv=True)])
+    with pytest.raises(NotImplementedError):
+        saddle.patch(mixed, "softmax")
+    assert all(type(child) is nn.MultiheadAttention for child in mixed)
+    alone = nn.MultiheadAttention(8, 2, batch_first=True)
+    x = torch.randn(2, 5, 8)
+    torch.testing.assert_close(saddle.patch(alone, "softmax")(x)[0], alone(x, x, x)[0], rtol=0, atol=2e-6)
+    again = saddle.patch(saddle.patch(shared, "softmax+bn(learn=head)"), "softmax")
+    assert not hasattr(again[0], "beta") and again[0] is again[2]
+
+
+def test_stands_in_an_encoder_layer_and_can_be_traced():
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval()
+    layer.self_attn = saddle.nn.MultiheadAttention(16, 4, "softmax+bn", batch_first=True).eval()
+    x = torch.randn(2, 7, 16)
+    with torch.no_grad():
+        y = layer(x)
+        torch.testing.assert_close(torch.jit.trace(layer, x)(x), y)
+    with pytest.raises(TypeError, match="dropout= goes by name"):
+        saddle.nn.MultiheadAttention(16, 4, 0.1)
 
 
 def test_patch_needs_an_attention():

@@ -73,6 +73,18 @@ primal::Call call_of(const primal::Attention& value, const AttentionInputs& inpu
   return call;
 }
 
+// Throws what a call would, for tensors without memory.
+void validate_shapes(const primal::Attention& value, const AttentionInputs& inputs) {
+  static char nothing;
+  primal::Call call = call_of(value, inputs);
+  const auto pretend = [](TensorView& view) {
+    if (view.data == nullptr && view.rank() > 0) view.data = &nothing;
+  };
+  for (TensorView* view : {&call.q, &call.k, &call.v, &call.key_mask, &call.mask, &call.skip}) pretend(*view);
+  for (auto& [name, view] : call.parameters) pretend(view);
+  primal::validate(call);
+}
+
 // The type of sums: log-sum-exp in bfloat16 would be of no use.
 torch::ScalarType sum_type(torch::ScalarType type) { return type == torch::kFloat64 ? type : torch::kFloat32; }
 
@@ -174,6 +186,7 @@ class AttentionNode : public torch::autograd::Node {
     AttentionInputs inputs = task_->inputs, gradients = task_->inputs;
     put_tensors(tensors, task_->fused, inputs);
     put_tensors(found, task_->fused, gradients);
+    if (inputs.q.is_meta()) return found;
     run_backward(task_->value, inputs, y_.unpack(shared_from_this()), lse_.unpack(), outputs[0], gradients);
     return found;
   }
@@ -200,8 +213,10 @@ AttentionOutputs run(const TaskPointer& task, const variable_list& tensors) {
     const torch::NoGradGuard guard;
     AttentionInputs inputs = task->inputs;
     put_tensors(tensors, task->fused, inputs);
+    const bool meta = inputs.q.is_meta();
+    if (meta) validate_shapes(task->value, inputs);
     out = empty_outputs(task->value, inputs, wanted);
-    run_forward(task->value, inputs, out);
+    if (!meta) run_forward(task->value, inputs, out);
   }
   if (differentiable) {
     const std::shared_ptr<AttentionNode> node(new AttentionNode(), torch::autograd::deleteNode);
@@ -224,8 +239,10 @@ TaskPointer task_for(const primal::Attention& value, const AttentionInputs& inpu
   return task;
 }
 
+// Tensors without memory take the same way, as far as shapes go.
 bool runs_on_kernels(const AttentionInputs& inputs) {
-  return inputs.q.device().is_cpu() && !inputs.score_bias.defined() && !PlainOperations::are_wanted();
+  return inputs.q.is_meta() ||
+         (inputs.q.device().is_cpu() && !inputs.score_bias.defined() && !PlainOperations::are_wanted());
 }
 
 void require_rank(const Tensor& tensor, Index rank, const char* name, const char* shape) {
@@ -270,10 +287,6 @@ Dims dims_of(const AttentionInputs& inputs) {
 
 AttentionOutputs attention(const primal::Attention& value, const AttentionInputs& given, const Wanted& wanted) {
   const AttentionInputs inputs = with_full_masks(given);
-  if (inputs.q.is_meta()) {
-    primal::validate(value, dims_of(inputs));
-    return empty_outputs(value, inputs, wanted);
-  }
   if (!runs_on_kernels(inputs)) return composed_attention(value, inputs, wanted);
   return run(task_for(value, inputs, wanted, {}), tensors_of(inputs));
 }
@@ -294,9 +307,8 @@ Tensor attention_qkv(const primal::Attention& value, const Tensor& qkv, Index he
   tensors[1] = tensors[2] = Tensor();
   put_tensors(tensors, fused, inputs);
   inputs = with_full_masks(inputs);
-  const Tensor y = inputs.q.is_meta()        ? empty_outputs(value, inputs, {}).y
-                   : runs_on_kernels(inputs) ? run(task_for(value, inputs, {}, fused), tensors).y
-                                             : composed_attention(value, inputs).y;
+  const Tensor y = runs_on_kernels(inputs) ? run(task_for(value, inputs, {}, fused), tensors).y
+                                           : composed_attention(value, inputs).y;
   return y.transpose(1, 2).flatten(2);
 }
 

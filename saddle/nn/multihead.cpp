@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "saddle/nn/pooled_input.hpp"
@@ -132,24 +133,46 @@ AttentionOutputs multihead_attention(const primal::Attention& declared, Index he
   return outputs;
 }
 
-void put_torch_masks(const Tensor& key_padding_mask, const Tensor& attn_mask, Index B, Index H,
+void put_torch_masks(const Tensor& key_padding_mask, const Tensor& attn_mask, const Dims& dims,
                      AttentionInputs& inputs) {
-  if (key_padding_mask.defined())
-    inputs.key_mask =
-        key_padding_mask.is_floating_point() ? key_padding_mask.eq(0) : key_padding_mask.to(torch::kBool).logical_not();
+  const auto [B, H, N, M] = std::array{dims.B, dims.H, dims.N, dims.M};
+  const auto require = [](const Tensor& mask, const char* name, bool fits, const std::string& shapes) {
+    if (!fits)
+      throw InvalidArgument(fmt::format("[multihead_attention] {} has shape {}, expected {}", name,
+                                        to_string(Shape(mask.sizes().begin(), mask.sizes().end())), shapes));
+    const auto type = mask.scalar_type();
+    if (!mask.is_floating_point() && type != torch::kBool && type != torch::kUInt8)
+      throw InvalidArgument(fmt::format("[multihead_attention] {} is {}, expected bool or numbers to add to the scores",
+                                        name, c10::toString(type)));
+  };
+  const auto add_bias = [&](const Tensor& numbers) {
+    inputs.score_bias = inputs.score_bias.defined() ? inputs.score_bias + numbers : numbers;
+  };
+  // Of numbers: where they hide a key, and whether anything else is left to add.
+  const auto hides = [](const Tensor& mask) { return mask.detach().eq(-std::numeric_limits<double>::infinity()); };
+  const auto adds = [](const Tensor& numbers) { return numbers.requires_grad() || numbers.ne(0).any().item<bool>(); };
+
+  if (key_padding_mask.defined()) {
+    const Tensor& mask = key_padding_mask;
+    require(mask, "key_padding_mask", mask.sizes() == torch::IntArrayRef({B, M}), fmt::format("({},{})", B, M));
+    const Tensor hidden = mask.is_floating_point() ? hides(mask) : mask.to(torch::kBool);
+    inputs.key_mask = hidden.logical_not();
+    if (mask.is_floating_point())
+      if (const Tensor numbers = mask.masked_fill(hidden, 0); adds(numbers))
+        add_bias(numbers.unsqueeze(1).unsqueeze(1));
+  }
   if (!attn_mask.defined()) return;
-  if (attn_mask.dim() != 2 && (attn_mask.dim() != 3 || attn_mask.size(0) != B * H))
-    throw InvalidArgument(fmt::format("[multihead_attention] attn_mask has shape {}, expected (N,M) or ({},N,M)",
-                                      to_string(Shape(attn_mask.sizes().begin(), attn_mask.sizes().end())), B * H));
-  const Tensor mask = attn_mask.dim() == 3 ? attn_mask.unflatten(0, {B, H}) : attn_mask;
+  const bool shared = attn_mask.sizes() == torch::IntArrayRef({N, M});
+  require(attn_mask, "attn_mask", shared || attn_mask.sizes() == torch::IntArrayRef({B * H, N, M}),
+          fmt::format("({},{}) or ({},{},{})", N, M, B * H, N, M));
+  const Tensor mask = shared ? attn_mask : attn_mask.unflatten(0, {B, H});
   if (!mask.is_floating_point()) {
     inputs.mask = mask.to(torch::kBool).logical_not();
     return;
   }
-  const Tensor hidden = mask.detach().eq(-std::numeric_limits<double>::infinity());
+  const Tensor hidden = hides(mask);
   if (hidden.any().item<bool>()) inputs.mask = hidden.logical_not();
-  const Tensor numbers = mask.masked_fill(hidden, 0);
-  if (numbers.requires_grad() || numbers.ne(0).any().item<bool>()) inputs.score_bias = numbers;
+  if (const Tensor numbers = mask.masked_fill(hidden, 0); adds(numbers)) add_bias(numbers);
 }
 
 }  // namespace saddle::nn

@@ -24,10 +24,10 @@ SADDLE_TORCH_API AttentionOutputs multihead_attention(const primal::Attention& a
                                                       const AttentionInputs& rest = {}, const Wanted& wanted = {},
                                                       const LinearOptions& out = {});
 
-// Masks as torch.nn.MultiheadAttention takes them, put into `inputs`: key_padding_mask [B,M] true (or -inf) where a key
-// is to be ignored; attn_mask [N,M] or [B H,N,M] true where a query must not look, or numbers added to the scores.
-// Numbers that are all 0 or -inf become a key set.
-SADDLE_TORCH_API void put_torch_masks(const Tensor& key_padding_mask, const Tensor& attn_mask, Index B, Index H,
+// Masks as torch.nn.MultiheadAttention takes them, put into `inputs`: key_padding_mask [B,M] true where a key is to be
+// ignored, attn_mask [N,M] or [B H,N,M] true where a query must not look; or either of them numbers that are added to
+// the scores. Numbers that are all 0 or -inf become a key set. Of dims B, H, N and M count.
+SADDLE_TORCH_API void put_torch_masks(const Tensor& key_padding_mask, const Tensor& attn_mask, const Dims& dims,
                                       AttentionInputs& inputs);
 
 }  // namespace saddle::nn

@@ -79,8 +79,8 @@ std::tuple<Tensor, Tensor> MultiheadAttentionImpl::forward(const Tensor& query, 
   const Tensor v = value.is_same(key) ? k : batch_first(value);
   const bool lone_padding = key_padding_mask.defined() && !batched;
   AttentionInputs inputs = rest();
-  put_torch_masks(lone_padding ? key_padding_mask.unsqueeze(0) : key_padding_mask, attn_mask, q.size(0),
-                  options.num_heads(), inputs);
+  put_torch_masks(lone_padding ? key_padding_mask.unsqueeze(0) : key_padding_mask, attn_mask,
+                  {q.size(0), options.num_heads(), q.size(1), k.size(1)}, inputs);
   Wanted wanted;
   wanted.weights = need_weights;
   auto [y, own_weights, lse, sums] =

@@ -93,6 +93,33 @@ TEST(MultiheadAttention, TruthValuesMeanWhatMinusInfinityMeans) {
             1e-6);
 }
 
+TEST(MultiheadAttention, AddsNumbersOfPaddingToTheScores) {
+  torch::manual_seed(11);
+  MultiheadAttention module(12, 3);
+  const Tensor x = torch::randn({7, 2, 12}), numbers = torch::randn({2, 7}).requires_grad_();
+  const Tensor y = std::get<0>(module->forward(x, x, x, numbers, false));
+  // The same numbers for every head and query.
+  const Tensor all = numbers.detach().repeat_interleave(3, 0).unsqueeze(1).expand({6, 7, 7});
+  EXPECT_LT(difference(y, std::get<0>(module->forward(x, x, x, {}, false, all))), 1e-6);
+  y.square().sum().backward();
+  EXPECT_GT(numbers.grad().abs().max().item<float>(), 0);
+  const Tensor hidden = torch::zeros({2, 7}, torch::kBool).index_put_({1, 3}, true);
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(
+      torch::equal(std::get<0>(module->forward(x, x, x, hidden, false)),
+                   std::get<0>(module->forward(x, x, x, torch::zeros({2, 7}).masked_fill(hidden, -infinity), false))));
+}
+
+TEST(MultiheadAttention, RefusesMasksThatDoNotFit) {
+  MultiheadAttention module(12, 3);
+  const Tensor x = torch::randn({7, 2, 12});
+  for (const Tensor& mask : {torch::zeros({6, 7}), torch::zeros({6, 7, 6}), torch::zeros({7}),
+                             torch::zeros({7, 7}, torch::kInt64), torch::zeros({5, 7, 7}, torch::kBool)})
+    EXPECT_THROW(module->forward(x, x, x, {}, false, mask), InvalidArgument) << mask.sizes();
+  for (const Tensor& mask : {torch::zeros({7, 2}), torch::zeros({2, 7}, torch::kInt64), torch::zeros({2, 6})})
+    EXPECT_THROW(module->forward(x, x, x, mask, false), InvalidArgument) << mask.sizes();
+}
+
 TEST(MultiheadAttention, BatchesComeFirstOrSecondOrNotAtAll) {
   torch::manual_seed(7);
   MultiheadAttention second(MultiheadAttentionOptions(8, 2)), first(MultiheadAttentionOptions(8, 2).batch_first(true));

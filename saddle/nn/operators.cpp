@@ -87,7 +87,10 @@ void run_multihead(const Arguments& arguments, Stack& stack) {
   weights.out_proj_bias = arguments.tensor("out_proj_bias");
   const Tensor query = arguments.tensor("query"), key = arguments.tensor("key");
   AttentionInputs rest;
-  put_torch_masks(arguments.tensor("key_padding_mask"), arguments.tensor("attn_mask"), query.size(0), heads, rest);
+  if (query.dim() != 3 || key.dim() != 3)
+    throw InvalidArgument("[multihead_attention] query and key must have 3 dimensions: (B,N,X) and (B,M,..)");
+  put_torch_masks(arguments.tensor("key_padding_mask"), arguments.tensor("attn_mask"),
+                  {query.size(0), heads, query.size(1), key.size(1)}, rest);
   rest.dropout = dropout_of(arguments);
   if (const IValue& given = arguments["parameters"]; !given.isNone()) {
     Dims dims;
@@ -95,12 +98,13 @@ void run_multihead(const Arguments& arguments, Stack& stack) {
     dims.E = weights.out_proj_weight.size(1) / std::max<Index>(heads, 1);
     rest.parameters = named_parameters(value, dims, given.toTensorVector());
   }
+  const bool with_weights = arguments.has("weights");
   Wanted wanted;
-  wanted.weights = arguments["weights"].toBool();
+  wanted.weights = with_weights && arguments["weights"].toBool();
   const AttentionOutputs out =
       multihead_attention(value, heads, weights, query, key, arguments.tensor("value"), rest, wanted);
   push(stack, out.y);
-  push(stack, out.weights);
+  if (with_weights) push(stack, out.weights);
 }
 
 void run(const std::string& name, const Arguments& arguments, Stack& stack) {
@@ -153,12 +157,15 @@ TORCH_LIBRARY(saddle, library) {
                       ", bool weights=False, bool lse=False, bool column_sums=False) -> "
                       "(Tensor y, Tensor? weights, Tensor? lse, Tensor? column_sums)");
   define(library, "attention_qkv(Tensor qkv, int heads, str attention" + rest + ") -> Tensor");
-  define(library,
-         "multihead_attention(Tensor query, Tensor key, Tensor value, str attention, int heads, *, "
-         "Tensor? in_proj_weight=None, Tensor? in_proj_bias=None, Tensor? q_proj_weight=None, Tensor? "
-         "k_proj_weight=None, Tensor? v_proj_weight=None, Tensor out_proj_weight, Tensor? out_proj_bias=None, Tensor? "
-         "key_padding_mask=None, Tensor? attn_mask=None, Tensor[]? parameters=None, float dropout=0., int seed=0, int "
-         "offset=0, bool weights=False) -> (Tensor y, Tensor? weights)");
+  const std::string multihead =
+      "(Tensor query, Tensor key, Tensor value, str attention, int heads, *, "
+      "Tensor? in_proj_weight=None, Tensor? in_proj_bias=None, Tensor? q_proj_weight=None, Tensor? "
+      "k_proj_weight=None, Tensor? v_proj_weight=None, Tensor out_proj_weight, Tensor? out_proj_bias=None, Tensor? "
+      "key_padding_mask=None, Tensor? attn_mask=None, Tensor[]? parameters=None, float dropout=0., int seed=0, int "
+      "offset=0";
+  define(library, "multihead_attention" + multihead + ", bool weights=False) -> (Tensor y, Tensor? weights)");
+  // Without the optional tensor, which torch.jit.trace cannot record.
+  define(library, "multihead_output" + multihead + ") -> Tensor");
   for (const mechanisms::Mechanism* mechanism : mechanisms::all_declared())
     if (mechanism->level == mechanisms::Level::kernel)
       define(library, mechanism->name + "(Tensor q, Tensor k, Tensor v, str options=''" + rest + ") -> Tensor");

@@ -48,6 +48,32 @@ void copy(Rows<const float> from, Index rows, Index columns, float* to, Index to
     });
 }
 
+// Lanes by themselves first, four vectors at a time, as one waits for the one before.
+inline std::uint64_t digest(const float* from, Index n, std::uint64_t before) {
+  const hn::RebindToUnsigned<Tag<float>> d;
+  using Word = hn::Vec<decltype(d)>;
+  constexpr Index chains = 4, L = lanes<float>;
+  const auto mix = [](Word sum, Word x) HWY_ATTR { return hn::Xor(hn::Add(hn::ShiftLeft<5>(sum), sum), x); };
+  const auto* bits = reinterpret_cast<const std::uint32_t*>(from);
+  Word a = hn::Set(d, 5381u), b = a, c = a, e = a;
+  Index i = 0;
+  for (; i + chains * L <= n; i += chains * L) {
+    a = mix(a, hn::LoadU(d, bits + i));
+    b = mix(b, hn::LoadU(d, bits + i + L));
+    c = mix(c, hn::LoadU(d, bits + i + 2 * L));
+    e = mix(e, hn::LoadU(d, bits + i + 3 * L));
+  }
+  std::uint32_t sums[static_cast<std::size_t>(chains * L)];
+  hn::StoreU(a, d, sums);
+  hn::StoreU(b, d, sums + L);
+  hn::StoreU(c, d, sums + 2 * L);
+  hn::StoreU(e, d, sums + 3 * L);
+  constexpr std::uint64_t prime = 1099511628211u;
+  for (const std::uint32_t sum : sums) before = (before ^ sum) * prime;
+  for (; i < n; ++i) before = (before ^ bits[i]) * prime;
+  return before;
+}
+
 template <class S, class T>
 void convert(const S* from, T* to, Index n) {
   along_row(n, [&](auto place) HWY_ATTR { place.put(place.get(from), to); });
@@ -110,6 +136,7 @@ inline Core table(Isa isa) {
           simd::multiply_panel<simd::Along::row, float>,
           transpose,
           copy,
+          digest,
           convert<BFloat16, float>,
           convert<float, BFloat16>,
           finish,

@@ -81,6 +81,9 @@ struct Core {
   // to [rows,columns], row stride `to_stride` = from; sums (or null) += its columns
   void (*copy)(Rows<const float> from, Index rows, Index columns, float* to, Index to_stride, float* sums) = nullptr;
 
+  // A number that follows from all bits of n neighbours and `before`, likely another one if they change
+  std::uint64_t (*digest)(const float* from, Index n, std::uint64_t before) = nullptr;
+
   // n neighbours in the other type, rounded to nearest even
   void (*widen)(const BFloat16* from, float* to, Index n) = nullptr;
   void (*narrow)(const float* from, BFloat16* to, Index n) = nullptr;

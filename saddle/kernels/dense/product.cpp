@@ -36,6 +36,13 @@ Index gradient_rows(Index O) {
 
 }  // namespace
 
+std::uint64_t digest(Rows<const float> weight, Index O, Index I) {
+  std::uint64_t sum = 1469598103934665603u;
+  if (weight.stride == I) return core().digest(weight.data, O * I, sum);
+  for (Index o = 0; o < O; ++o) sum = core().digest(weight[o], I, sum);
+  return sum;
+}
+
 bool has_bf16_products() {
   // Dot products of pairs: AMD's run at twice the rate of float, those that Intel has beside its tiles at half of it.
   static const bool fast_dots = cpu().avx512_bf16 && cpu().vendor == "AuthenticAMD";

@@ -36,6 +36,9 @@ SADDLE_API void PackedWeight<float>::pack(Side side, Rows<const float> weight, I
 template <>
 SADDLE_API void PackedWeight<BFloat16>::pack(Side side, Rows<const float> weight, Index O, Index I);
 
+// A number that follows from all bits of a weight: another one, but for a chance of about 2^-32, if it has changed.
+SADDLE_API std::uint64_t digest(Rows<const float> weight, Index O, Index I);
+
 // Whether products in bfloat16 can be had: else convert and use those in float.
 SADDLE_API bool has_bf16_products();
 

@@ -50,7 +50,7 @@ inline Neighbours operator+(Neighbours a, Neighbours b) {
   return {Float{_mm512_add_ps(a.lower.raw, b.lower.raw)}, Float{_mm512_add_ps(a.upper.raw, b.upper.raw)}};
 }
 
-// As accurately as Y can hold it.
+// Coarse where Y is coarse.
 template <class Y>
 inline HWY_NAMESPACE::Gelu gelu(Float x) {
   if constexpr (std::is_same_v<Y, BFloat16>) {

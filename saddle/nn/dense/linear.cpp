@@ -77,15 +77,19 @@ class Linear : public torch::autograd::Function<Linear> {
 
 }  // namespace
 
+void check_bias(const Tensor& weight, const Tensor& bias) {
+  if (bias.defined() && (bias.dim() != 1 || bias.size(0) != weight.size(0)))
+    throw InvalidArgument(fmt::format("[linear] found bias [{}]: with weight [{}] it must be [{}]",
+                                      fmt::join(bias.sizes(), ","), fmt::join(weight.sizes(), ","), weight.size(0)));
+}
+
 void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual) {
   if (weight.dim() != 2 || x.dim() < 1 || x.size(-1) != weight.size(1))
     throw InvalidArgument(
         fmt::format("[linear] found x [{}] and weight [{}]: the last size of x must be the last of weight "
                     "[O,I]",
                     fmt::join(x.sizes(), ","), fmt::join(weight.sizes(), ",")));
-  if (bias.defined() && (bias.dim() != 1 || bias.size(0) != weight.size(0)))
-    throw InvalidArgument(fmt::format("[linear] found bias [{}]: with weight [{}] it must be [{}]",
-                                      fmt::join(bias.sizes(), ","), fmt::join(weight.sizes(), ","), weight.size(0)));
+  check_bias(weight, bias);
   if (!residual.defined()) return;
   std::vector<Index> sizes(x.sizes().begin(), x.sizes().end());
   sizes.back() = weight.size(0);

@@ -269,6 +269,12 @@ TEST_F(PackedWeights, FollowTheWeight) {
   EXPECT_TRUE(torch::equal(nn::linear(x, weight), 2 * y));
   Tensor(weight).data().mul_(2);  // not counted as a version
   EXPECT_TRUE(torch::equal(nn::linear(x, weight), 4 * y));
+  for (const Index at : {0, 7, 100, 511}) {  // nor is a single element
+    Tensor(weight).data().view({-1})[at].mul_(64);
+    EXPECT_FALSE(torch::equal(nn::linear(x, weight), 4 * y)) << at;
+    Tensor(weight).data().view({-1})[at].div_(64);
+    EXPECT_TRUE(torch::equal(nn::linear(x, weight), 4 * y)) << at;
+  }
   EXPECT_EQ(packed_weight_counts().entries, 1);
 }
 

@@ -88,6 +88,7 @@ Tensor mlp(const Tensor& x, const MlpWeights& w, const LinearOptions& out) {
   if (!served || !wants_gradient || (bf16 && !kernels::dense::has_bf16_products()))
     return nn::linear(linear_gelu(x, w.w1, w.b1), w.w2, w.b2, out);
   check_linear(x, w.w1, w.b1, {});
+  check_bias(w.w2, w.b2);
   const torch::ScalarType dtype = out.dtype.value_or(type);
   const torch::ScalarType computed = bf16 && dtype == torch::kBFloat16 ? dtype : torch::kFloat32;
   std::vector<Index> sizes(x.sizes().begin(), x.sizes().end());

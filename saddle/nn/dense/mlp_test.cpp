@@ -107,6 +107,9 @@ TEST(Mlp, RefusesWhatDoesNotFit) {
   MlpWeights other = p.w;
   other.w2 = torch::randn({8, 11}).requires_grad_();
   EXPECT_THROW(nn::mlp(p.x, other), InvalidArgument);
+  other = p.w;
+  other.b2 = torch::randn({1}).requires_grad_();
+  EXPECT_THROW(nn::mlp(p.x, other), InvalidArgument);
   LinearOptions out;
   out.residual = torch::randn({3, 8});
   EXPECT_THROW(nn::mlp(p.x, p.w, out), InvalidArgument);

@@ -1,6 +1,5 @@
 #include "saddle/nn/dense/packed_weights.hpp"
 
-#include <bit>
 #include <list>
 #include <mutex>
 
@@ -22,22 +21,12 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-// Writes through Tensor::data() are not counted as versions; a sample of the elements shows them.
+// Writes through Tensor::data() are not counted as versions; the digest shows them.
 struct Values {
   std::int64_t version = 0;
-  std::uint64_t sample = 0;
+  std::uint64_t digest = 0;
   bool operator==(const Values&) const = default;
 };
-
-std::uint64_t sample_of(Rows<const float> weight, Index O, Index I) {
-  constexpr Index count = 64;
-  std::uint64_t hash = 1469598103934665603u;
-  for (Index s = 0; s < count; ++s) {
-    const Index at = s * (O * I - 1) / (count - 1);
-    hash = (hash ^ std::bit_cast<std::uint32_t>(weight[at / I][at % I])) * 1099511628211u;
-  }
-  return hash;
-}
 
 struct Entry {
   Place place;
@@ -124,14 +113,14 @@ void forget_packed_weights() { cache().clear(); }
 std::shared_ptr<const Packed> packed_weight(const torch::Tensor& weight, Side side) {
   const Index O = weight.size(0), I = weight.size(1);
   const Rows<const float> rows{weight.data_ptr<float>(), weight.stride(0)};
-  // Tensors of inference mode have no version, and empty ones nothing to sample.
+  // Tensors of inference mode have no version, and empty ones need no memory.
   if (weight.is_inference() || weight.numel() == 0) {
     const auto packed = std::make_shared<Packed>();
     packed->pack(side, rows, O, I);
     return packed;
   }
   const Place place{rows.data, O, I, rows.stride, side};
-  const Values values{static_cast<std::int64_t>(weight._version()), sample_of(rows, O, I)};
+  const Values values{static_cast<std::int64_t>(weight._version()), kernels::dense::digest(rows, O, I)};
   bool valid = false;
   std::shared_ptr<Packed> packed = cache().find(place, values, valid);
   if (!valid) {

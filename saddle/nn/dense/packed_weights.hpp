@@ -17,7 +17,7 @@ struct PackedWeightCounts {
 };
 SADDLE_TORCH_API PackedWeightCounts packed_weight_counts();
 
-// Forgets all. Needed only after writes that torch does not count and that leave a sample of the elements as it was.
+// Forgets all. A weight that has changed, counted by torch or not, is packed again by itself.
 SADDLE_TORCH_API void forget_packed_weights();
 
 // weight [O,I], float32 with unit column stride. At most 1 GiB is held, and nothing of weights that no longer exist.

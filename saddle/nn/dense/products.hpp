@@ -31,7 +31,8 @@ Tensor gelu_gradient(const Tensor& dy, const Tensor& slope, const Tensor& db);
 // The type in which CPUs take the product here, or none if torch is to do it.
 c10::optional<torch::ScalarType> product_type(const Tensor& x, const Tensor& weight);
 
-// Throws InvalidArgument if these do not make a linear layer.
+// Throw InvalidArgument if these do not make a linear layer.
+void check_bias(const Tensor& weight, const Tensor& bias);
 void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual);
 
 inline Tensor contiguous(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
