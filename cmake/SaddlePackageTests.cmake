@@ -23,7 +23,7 @@ if(SADDLE_INSTALL)
     target_link_libraries(saddle_${name} PRIVATE ${library})
     add_test(NAME package.${name}
       COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target saddle_${name} --parallel 2)
-    set_tests_properties(package.${name} PROPERTIES LABELS package PROCESSORS 2 TIMEOUT 600)
+    set_tests_properties(package.${name} PROPERTIES LABELS package PROCESSORS 2 TIMEOUT 1200)
   endfunction()
   saddle_test_headers(headers saddle::core ${saddle_public_headers} saddle/version.hpp)
   if(TARGET saddle_torch)

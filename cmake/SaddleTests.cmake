@@ -97,7 +97,7 @@ endif()
 
 if(TARGET saddle_python)
   add_test(NAME python COMMAND ${Python3_EXECUTABLE} -B -m pytest -q -p no:cacheprovider ${PROJECT_SOURCE_DIR}/python/tests)
-  set_tests_properties(python PROPERTIES LABELS python TIMEOUT 900
+  set_tests_properties(python PROPERTIES LABELS python TIMEOUT 1800
     ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python;OMP_WAIT_POLICY=PASSIVE")
 endif()
 
