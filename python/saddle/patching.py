@@ -55,7 +55,8 @@ def _from_torch(old: nn.MultiheadAttention, attention: str) -> MultiheadAttentio
 
 def _from_ours(old: MultiheadAttention, attention: str) -> MultiheadAttention:
     new = copy.copy(old)
-    new._parameters, new._names = dict(old._parameters), list(old._names)
+    for held in ("_parameters", "_modules", "_names"):  # what the copy would share
+        setattr(new, held, copy.copy(getattr(old, held)))
     weight = old.out_proj.weight
     new.declare(attention, old.num_heads, old.key_width, old.value_width, device=weight.device, dtype=weight.dtype)
     return new

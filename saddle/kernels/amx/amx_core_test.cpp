@@ -155,7 +155,9 @@ Result compute(const Problem& problem, Index task = amx_queries, Index range = 1
       for (Index i = first; i < last; ++i) {
         const float x =
             std::fabs(from[size(i)]) < std::numeric_limits<float>::min() ? 0 * from[size(i)] : from[size(i)];
-        EXPECT_TRUE(found[size(i)] == BFloat16(x) || std::isnan(x)) << i << " " << x;
+        const bool equal =
+            std::isnan(x) ? std::isnan(static_cast<float>(found[size(i)])) : found[size(i)] == BFloat16(x);
+        EXPECT_TRUE(equal) << i << " " << x;
       }
     };
     expect_rounded(dq, part, 0, N * D);
