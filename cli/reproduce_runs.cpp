@@ -96,7 +96,7 @@ Results ExperimentRuns::committed_of(const std::string& experiment, const Part& 
 
 void ExperimentRuns::run(const std::string& experiment, const Part& part) {
   committed_ = committed_of(experiment, part);
-  const std::map<std::string, std::string> values = choose(part);
+  const std::map<std::string, std::string> values = choose(experiment, part);
   for (const std::string& protocol : part.protocols) {
     Plan plan = empty_plan(options_, part, protocol);
     for (const Index seed : seeds_of(part))
@@ -123,18 +123,20 @@ void ExperimentRuns::run(const std::string& experiment, const Part& part) {
 }
 
 // Per data set the value with the best validation accuracy; ties by loss, then the first.
-std::map<std::string, std::string> ExperimentRuns::choose(const Part& part) {
+std::map<std::string, std::string> ExperimentRuns::choose(const std::string& experiment, const Part& user) {
   std::map<std::string, std::string> values;
+  if (open_attention(user).empty()) return values;
+  const Part& part = experiment::chooser_of(user);
+  const Results committed = committed_of(experiment, part);
   const std::string open = open_attention(part);
-  if (open.empty()) return values;
   constexpr Index seed = 0;  // whichever are asked for: runs of several calls make one experiment
   Plan plan = empty_plan(options_, part, "honest");
-  for (const std::string& data : part.data)
-    if (offers_in(committed_, part, data).empty())
+  for (const std::string& data : user.data)
+    if (offers_in(committed, part, data).empty())
       for (const std::string& value : part.choices) add_cell(plan, data, experiment::with_choice(open, value), seed);
   train(plan);
-  for (const std::string& data : part.data) {
-    std::vector<Choice> offers = offers_in(committed_, part, data);
+  for (const std::string& data : user.data) {
+    std::vector<Choice> offers = offers_in(committed, part, data);
     if (offers.empty()) {
       Results trained;
       for (const std::string& value : part.choices)

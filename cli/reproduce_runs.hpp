@@ -33,7 +33,8 @@ class ExperimentRuns {
 
  private:
   std::vector<Index> seeds_of(const experiment::Part& part) const;
-  std::map<std::string, std::string> choose(const experiment::Part& part);
+  // The value of '*' per data set of a part: by its own runs, or by those of its chooser.
+  std::map<std::string, std::string> choose(const std::string& experiment, const experiment::Part& user);
   void train(Plan plan);
   // Committed results of the runs of a part, under the part's own name: they may belong to another experiment's part
   // that is made of the same runs.

@@ -22,6 +22,20 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+// Runs that only serve a choice: all of another part, all but the chosen one of its own.
+double choice_seconds(const Experiment& experiment, const Results& known, const Part& part, const std::string& data) {
+  const Part& chooser = chooser_of(part);
+  const auto is_chooser = [&](const Part& each) {
+    return each.name == chooser.name && std::ranges::find(each.data, data) != each.data.end();
+  };
+  if (part.chooser && std::ranges::any_of(experiment.parts, is_chooser)) return 0;
+  for (const std::string& attention : chooser.attentions)
+    if (attention.find('*') != std::string::npos)
+      return static_cast<double>(chooser.choices.size() - (part.chooser ? 0 : 1)) *
+             estimated_seconds(known, chooser, "honest", data, attention);
+  return 0;
+}
+
 // Runs of the whole experiment per seed, and of the choices, which take one seed.
 double seconds_of(const Experiment& experiment, const Results& known, Index seeds) {
   double sum = 0;
@@ -31,13 +45,7 @@ double seconds_of(const Experiment& experiment, const Results& known, Index seed
         const auto runs = static_cast<double>(std::min(seeds, part.seeds));
         for (const std::string& attention : part.attentions)
           sum += runs * estimated_seconds(known, part, protocol, data, attention);
-        if (!part.choices.empty() && protocol == "honest")
-          for (const std::string& attention : part.attentions)
-            if (attention.find('*') != std::string::npos) {
-              sum += static_cast<double>(part.choices.size() - 1) *
-                     estimated_seconds(known, part, protocol, data, attention);
-              break;
-            }
+        if (!part.choices.empty() && protocol == "honest") sum += choice_seconds(experiment, known, part, data);
       }
   return sum;
 }
@@ -86,9 +94,9 @@ Extent extent_within(const Experiment& experiment, const Results& known, double 
 }
 
 Experiment reduced(Experiment experiment, const Extent& extent) {
-  for (Part& part : experiment.parts) {
+  const auto reduce = [&extent](Part& part) {
     part.seeds = std::min(part.seeds, extent.seeds);
-    if (extent.epochs >= 1) continue;
+    if (extent.epochs >= 1) return;
     std::string* count = nullptr;
     for (auto& [key, value] : part.settings)
       if (key == "train.epochs" || key == "train.steps") count = &value;
@@ -97,6 +105,13 @@ Experiment reduced(Experiment experiment, const Extent& extent) {
     part.name += fmt::format("-e{}", *count);
     part.folder += fmt::format("-e{}", *count);
     part.title += fmt::format(" (cut to {} epochs or steps)", *count);
+  };
+  for (Part& part : experiment.parts) {
+    reduce(part);
+    if (!part.chooser) continue;
+    Part chooser = *part.chooser;
+    reduce(chooser);
+    part.chooser = std::make_shared<const Part>(std::move(chooser));
   }
   return experiment;
 }

@@ -43,6 +43,10 @@ std::string choice_table(const Results& results, const Part& part) {
 void choice_section(const Material& material, Written& out) {
   std::string tables;
   for (const Part& part : material.experiment.parts) {
+    if (part.chooser) {
+      tables += fmt::format("{} takes what was chosen for {}.\n\n", part.title, part.chooser->title);
+      continue;
+    }
     const std::string table = choice_table(material.results, part);
     if (table.empty()) continue;
     std::vector<std::string> attentions;

@@ -142,7 +142,28 @@ void check_attentions(const Reader& reader, const toml::table& table, const Part
   }
 }
 
-Part part_of(const Reader& reader, const toml::table& table, const std::string& experiment) {
+// A list of values, or the name of a part above, whose choice holds here too.
+void read_choices(const Reader& reader, const toml::table& table, const std::vector<Part>& above, Part& part) {
+  const toml::node* node = table.get("choices");
+  if (node == nullptr || !node->is_string()) {
+    part.choices = reader.texts(table, "choices", false);
+    return;
+  }
+  const std::string name = reader.text(*node, "choices");
+  std::vector<std::string> names;
+  for (const Part& other : above) {
+    names.push_back(other.name);
+    if (other.name != name) continue;
+    part.chooser = std::make_shared<const Part>(chooser_of(other));
+    part.choices = part.chooser->choices;
+    return;
+  }
+  reader.fail(*node, fmt::format("'choices' must be a list, or the name of a part above, found '{}'", name),
+              names.empty() ? "there is none above" : fmt::format("there are {}", join(names)));
+}
+
+Part part_of(const Reader& reader, const toml::table& table, const std::string& experiment,
+             const std::vector<Part>& above) {
   if (table.contains("of")) {
     reader.only(table, {"of", "name", "title", "data", "attentions", "protocols"});
     // Other attentions may join: their runs stand beside those that exist.
@@ -162,7 +183,7 @@ Part part_of(const Reader& reader, const toml::table& table, const std::string& 
   part.title = reader.text(reader.need(table, "title"), "title");
   part.data = reader.texts(table, "data");
   part.attentions = reader.texts(table, "attentions");
-  part.choices = reader.texts(table, "choices", false);
+  read_choices(reader, table, above, part);
   part.protocols = reader.texts(table, "protocols", false);
   if (part.protocols.empty()) part.protocols = {"honest"};
   for (const std::string& protocol : part.protocols)
@@ -183,6 +204,8 @@ Part part_of(const Reader& reader, const toml::table& table, const std::string& 
 }
 
 }  // namespace
+
+const Part& chooser_of(const Part& part) { return part.chooser ? *part.chooser : part; }
 
 std::string with_choice(std::string attention, const std::string& value) {
   for (std::size_t at = attention.find('*'); at != std::string::npos; at = attention.find('*', at + value.size()))
@@ -206,7 +229,7 @@ Experiment read_experiment(const std::string& text, const std::string& file) {
   std::set<std::string> names;
   for (const toml::node& node : *parts) {
     if (!node.is_table()) reader.fail(node, "a part is a table");
-    experiment.parts.push_back(part_of(reader, *node.as_table(), experiment.name));
+    experiment.parts.push_back(part_of(reader, *node.as_table(), experiment.name, experiment.parts));
     if (!names.insert(experiment.parts.back().name).second)
       reader.fail(node, fmt::format("there are two parts '{}'", experiment.parts.back().name));
   }

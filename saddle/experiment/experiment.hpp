@@ -1,6 +1,7 @@
 // An experiment: which attentions are trained on which data, how, how often, and what its page shows. Written in TOML.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,8 +22,9 @@ struct Part {
   std::vector<std::string> choices;     // values that '*' is chosen from: by validation accuracy, with the first seed
   std::vector<std::string> protocols;   // honest, paper
   Index seeds = 5;
-  Settings settings;        // of all runs
-  Settings paper_settings;  // of those under the protocol "paper"
+  Settings settings;                              // of all runs
+  Settings paper_settings;                        // of those under the protocol "paper"
+  std::shared_ptr<const Part> chooser = nullptr;  // the part whose runs choose, if it is another one
 };
 
 // A figure of somebody else's, in per cent.
@@ -48,6 +50,9 @@ struct Experiment {
 // Throws DataError with line and column for what is missing, unknown or of the wrong type, also for attentions that do
 // not parse.
 Experiment read_experiment(const std::string& toml, const std::string& file);
+
+// The part whose runs choose what '*' stands for: often the part itself.
+const Part& chooser_of(const Part& part);
 
 // '*' replaced by a value.
 std::string with_choice(std::string attention, const std::string& value);

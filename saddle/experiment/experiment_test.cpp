@@ -34,6 +34,18 @@ TEST(Experiment, IsReadFromToml) {
   EXPECT_EQ(e.published[0].accuracy, 12.5);
 }
 
+TEST(Experiment, APartCanTakeTheChoiceOfAnother) {
+  std::string second = part;
+  second.replace(second.find("'a'"), 3, "'b'").replace(second.find("[0.2, 1]"), 8, "'a'");
+  std::string third = second;
+  third.replace(third.find("'b'"), 3, "'c'").replace(third.find("choices = 'a'"), 13, "choices = 'b'");
+  const Experiment e = read_experiment(head + part + second + third, "e.toml");
+  EXPECT_EQ(chooser_of(e.parts[0]).name, "a");
+  EXPECT_EQ(chooser_of(e.parts[1]).name, "a");
+  EXPECT_EQ(chooser_of(e.parts[2]).name, "a");  // who chose for 'b'
+  EXPECT_THAT(e.parts[2].choices, ElementsAre("0.2", "1"));
+}
+
 TEST(Experiment, MistakesAreNamedWithTheirLine) {
   const auto says = [](const std::string& text, const std::string& expected) {
     try {
@@ -58,6 +70,9 @@ TEST(Experiment, MistakesAreNamedWithTheirLine) {
   says(with("'paper'", "'leaky'"), "there is no protocol 'leaky'");
   says(with("softmax+bn", "softmax+bm"), "bm");
   says(with("choices = [0.2, 1]\n", ""), "no 'choices'");
+  says(with("choices = [0.2, 1]", "choices = 'z'"), "there is none above");
+  says(head + part + "[[part]]\nname = 'b'\ntitle = 'B'\ndata = ['X']\nattentions = ['softmax']\nchoices = 'z'\n",
+       "name of a part above, found 'z' there are a");
   says(head + part + part, "two parts 'a'");
   says(head + "[[part]]\nof = 'uea/nothing'\n", "there is no part 'uea/nothing'");
 }

@@ -15,7 +15,8 @@ namespace {
 std::string name_of(const Part& part, const std::string& data, const std::string& attention, const Results& results) {
   if (attention.find('*') == std::string::npos) return attention;
   for (const Choice& choice : results.choices)
-    if (choice.chosen && choice.part == part.name && choice.data == data) return with_choice(attention, choice.value);
+    if (choice.chosen && choice.part == chooser_of(part).name && choice.data == data)
+      return with_choice(attention, choice.value);
   return "";
 }
 

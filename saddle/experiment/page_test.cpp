@@ -239,6 +239,20 @@ TEST_F(ExperimentPage, TakesTheChosenValueOfEachSet) {
   EXPECT_EQ(row("A", markdown().find("## Chosen")), "| A | **80.0** (0.500) | 75.0 (0.500) |");
   EXPECT_EQ(row("B", markdown().find("## Chosen")), "| B | 80.0 (0.500) | **75.0** (0.500) |");
   EXPECT_THAT(markdown(), HasSubstr("2 records of the raw file belong to no cell"));
+  // Another part can take the same choice.
+  Part wide = part();
+  wide.name = "d512";
+  wide.title = "Width 512";
+  wide.chooser = std::make_shared<const Part>(part());
+  experiment.parts.push_back(wide);
+  Record record = results.records[1];
+  record.part = "d512";
+  record.accuracy = 0.9;
+  results.records.push_back(record);
+  EXPECT_EQ(row("A", markdown().find("### Width 512")), "| A | 90.0 (1) |");
+  EXPECT_THAT(markdown(), HasSubstr("Width 512 takes what was chosen for Width 64."));
+  experiment.parts.pop_back();
+  results.records.pop_back();
   // While nothing is chosen the runs that serve the choice are no result.
   results.choices[0].chosen = false;
   EXPECT_EQ(row("A"), "| A | 50.0 (1) | - |");

@@ -107,6 +107,25 @@ TEST(Budget, CutsSeedsBeforeEpochs) {
   EXPECT_EQ(reduced(small(), two).parts[0].name, "a");
 }
 
+TEST(Budget, AChoiceIsPaidForOnce) {
+  const Results known{"e", {record("softmax", 0, 0.5, 10), record("softmax+bn(beta=0.2)", 0, 0.5, 20)}, {}, {}};
+  Experiment e = small();
+  Part second = e.parts[0];
+  second.name = "b";
+  second.chooser = std::make_shared<const Part>(e.parts[0]);
+  e.parts.push_back(second);
+  Results both = known;
+  for (Record each : known.records) {
+    each.part = "b";
+    both.records.push_back(each);
+  }
+  EXPECT_NEAR(extent_within(e, both, 1e6, 1).whole, 2 * 5 * 39 + 26, 1e-9);
+  const Experiment cut = reduced(e, {1, 0.1, 0, 0});
+  EXPECT_EQ(chooser_of(cut.parts[1]).name, "a-e10");
+  e.parts.erase(e.parts.begin());  // the second part alone needs both runs of the first for its choice
+  EXPECT_NEAR(extent_within(e, both, 1e6, 1).whole, 5 * 39 + 2 * 26, 1e-9);
+}
+
 TEST(Budget, WhatIsNotKnownIsEstimated) {
   const Experiment e = small();
   const Results known{"e", {record("softmax", 0, 0.5, 10)}, {}, {}};

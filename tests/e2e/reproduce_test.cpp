@@ -84,6 +84,21 @@ TEST_F(Reproduce, CommittedResultsAreExtended) {
   for (const auto& cell : other["cells"]) EXPECT_EQ(cell["part"], "q");
 }
 
+TEST_F(Reproduce, APartTakesTheChoiceOfAnother) {
+  write_file(folder / "work/two.toml",
+             file("mine.toml") +
+                 "[[part]]\nname = \"q\"\ntitle = \"Q\"\ndata = [\"examples/data/waves\"]\n"
+                 "attentions = [\"softmax+bn(beta=*)\"]\nchoices = \"p\"\nseeds = 1\n"
+                 "settings = { model.width = 8, model.heads = 2, train.epochs = 2, train.inspect = false }\n");
+  const auto document = json("saddle reproduce two.toml --part q --out r --json");
+  ASSERT_EQ(document["cells"].size(), 1U);
+  EXPECT_EQ(sh("find r -name result.json | wc -l").out, "3\n");  // two of the other part to choose, one of its own
+  EXPECT_THAT(file("r/results/two.md"), HasSubstr("Q takes what was chosen for P."));
+  const auto raw = nlohmann::json::parse(file("r/results/two.json"));
+  ASSERT_EQ(raw["choices"].size(), 2U);
+  EXPECT_EQ(raw["choices"][0]["part"], "p");
+}
+
 TEST_F(Reproduce, ABudgetCutsSeedsAndEpochsAndSaysSo) {
   ASSERT_EQ(sh("saddle reproduce mine.toml --out r").code, 0);
   // As if every run had taken 1000 s: three of them, 1300 s each with what goes around training, do not fit.
