@@ -104,6 +104,14 @@ void summarise(const Material& material, Written& out) {
     for (const std::string& line : published_sentences(material, *widest)) out.summary.push_back(line);
 }
 
+// The same models under the honest protocol, of the same part or another one; null without.
+const Grid* honest_like(const std::vector<Grid>& grids, const Grid& paper) {
+  const auto found = std::find_if(grids.begin(), grids.end(), [&](const Grid& grid) {
+    return grid.protocol() == "honest" && grid.part().settings == paper.part().settings;
+  });
+  return found == grids.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 void accuracy_section(const Material& material, Written& out) {
@@ -128,10 +136,9 @@ void accuracy_section(const Material& material, Written& out) {
       for (const std::string& line : published_sentences(material, grid)) out.markdown += line + "\n\n";
   }
   for (const Grid& paper : material.grids)
-    for (const Grid& honest : material.grids)
-      if (&paper.part() == &honest.part() && paper.protocol() == "paper" && honest.protocol() == "honest")
-        out.markdown +=
-            fmt::format("### Both protocols: {}\n\n", paper.part().title) + protocol_text(material, paper, honest);
+    if (paper.protocol() == "paper")
+      out.markdown += fmt::format("### What the choice of the epoch makes: {}\n\n", paper.part().title) +
+                      protocol_text(material, paper, honest_like(material.grids, paper));
 }
 
 }  // namespace saddle::experiment

@@ -22,16 +22,17 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// Runs that only serve a choice: all of another part, all but the chosen one of its own.
+// Runs that only serve a choice: all of them, but for the chosen one if it is a run of the part too.
 double choice_seconds(const Experiment& experiment, const Results& known, const Part& part, const std::string& data) {
   const Part& chooser = chooser_of(part);
   const auto is_chooser = [&](const Part& each) {
     return each.name == chooser.name && std::ranges::find(each.data, data) != each.data.end();
   };
   if (part.chooser && std::ranges::any_of(experiment.parts, is_chooser)) return 0;
+  const bool has_honest = std::ranges::find(part.protocols, "honest") != part.protocols.end();
   for (const std::string& attention : chooser.attentions)
     if (attention.find('*') != std::string::npos)
-      return static_cast<double>(chooser.choices.size() - (part.chooser ? 0 : 1)) *
+      return static_cast<double>(chooser.choices.size() - (!part.chooser && has_honest ? 1 : 0)) *
              estimated_seconds(known, chooser, "honest", data, attention);
   return 0;
 }
@@ -40,13 +41,13 @@ double choice_seconds(const Experiment& experiment, const Results& known, const 
 double seconds_of(const Experiment& experiment, const Results& known, Index seeds) {
   double sum = 0;
   for (const Part& part : experiment.parts)
-    for (const std::string& protocol : part.protocols)
-      for (const std::string& data : part.data) {
-        const auto runs = static_cast<double>(std::min(seeds, part.seeds));
+    for (const std::string& data : part.data) {
+      const auto runs = static_cast<double>(std::min(seeds, part.seeds));
+      for (const std::string& protocol : part.protocols)
         for (const std::string& attention : part.attentions)
           sum += runs * estimated_seconds(known, part, protocol, data, attention);
-        if (!part.choices.empty() && protocol == "honest") sum += choice_seconds(experiment, known, part, data);
-      }
+      if (!part.choices.empty()) sum += choice_seconds(experiment, known, part, data);
+    }
   return sum;
 }
 

@@ -39,6 +39,14 @@ Grid::Grid(const Part& part, std::string protocol, const Results& results)
     }
 }
 
+const Grid::Cell& Grid::of(const std::string& data, const std::string& attention) const {
+  static const Cell none;
+  const auto d = std::find(part_->data.begin(), part_->data.end(), data) - part_->data.begin();
+  const auto a = std::find(part_->attentions.begin(), part_->attentions.end(), attention) - part_->attentions.begin();
+  const auto row = static_cast<std::size_t>(d), column = static_cast<std::size_t>(a);
+  return row < part_->data.size() && column < part_->attentions.size() ? at(row, column) : none;
+}
+
 std::size_t Grid::runs() const {
   std::size_t count = 0;
   for (const Cell& cell : cells_) count += cell.size();

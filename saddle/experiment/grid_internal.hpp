@@ -24,6 +24,8 @@ class Grid {
   const Cell& at(std::size_t data, std::size_t attention) const {
     return cells_[data * part_->attentions.size() + attention];
   }
+  // The same by name; empty where the part has no such data set or attention.
+  const Cell& of(const std::string& data, const std::string& attention) const;
   std::size_t runs() const;
   std::size_t planned() const;
   // Data sets of which any attention has runs; attentions that have runs on any data set.

@@ -124,6 +124,9 @@ TEST(Budget, AChoiceIsPaidForOnce) {
   EXPECT_EQ(chooser_of(cut.parts[1]).name, "a-e10");
   e.parts.erase(e.parts.begin());  // the second part alone needs both runs of the first for its choice
   EXPECT_NEAR(extent_within(e, both, 1e6, 1).whole, 5 * 39 + 2 * 26, 1e-9);
+  e = small();
+  e.parts[0].protocols = {"paper"};  // the choice takes honest runs, whatever the others are
+  EXPECT_NEAR(extent_within(e, known, 1e6, 1).whole, 5 * 2 * 26 + 2 * 26, 1e-9);
 }
 
 TEST(Budget, WhatIsNotKnownIsEstimated) {

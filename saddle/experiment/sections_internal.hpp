@@ -30,8 +30,8 @@ void sweep_section(const Material& material, Written& out);
 // Of the accuracy section. The table of a grid: data sets in rows; simple methods, published figures and ours in
 // columns; notes under it.
 std::string accuracy_table(const Material& material, const Grid& grid);
-// What the choice of the epoch makes, when a part has both protocols: a table and a sentence.
-std::string protocol_text(const Material& material, const Grid& paper, const Grid& honest);
+// What the choice of the epoch makes: a table and some sentences. honest: runs with the same settings, or null.
+std::string protocol_text(const Material& material, const Grid& paper, const Grid* honest);
 // Sentences on our figures under the paper protocol against those published for the same attention; empty without.
 std::vector<std::string> published_sentences(const Material& material, const Grid& paper);
 
