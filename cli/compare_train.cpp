@@ -165,7 +165,10 @@ const char* to_string(CellState state) {
 
 std::string trainer() {
   const char* other = std::getenv("SADDLE_TRAINER");
-  return other != nullptr && *other != '\0' ? other : fs::read_symlink("/proc/self/exe").string();
+  if (other != nullptr && *other != '\0') return other;
+  // Read once: when a new program is installed while this one runs, its place is no longer found that way.
+  static const std::string own = fs::read_symlink("/proc/self/exe").string();
+  return own;
 }
 
 TrainResult train_cells(const Plan& plan, const TrainOptions& options) {

@@ -99,6 +99,17 @@ TEST_F(Reproduce, APartTakesTheChoiceOfAnother) {
   EXPECT_EQ(raw["choices"][0]["part"], "p");
 }
 
+TEST_F(Reproduce, GoesOnWhenItsProgramIsReplaced) {
+  ASSERT_EQ(sh("mkdir own && cp \"$(command -v saddle)\" own/saddle").code, 0);
+  write_file(folder / "work/own/saddle-torch",
+             "#!/bin/sh\nown=$(dirname \"$0\")\ncp \"$own/saddle\" \"$own/new\" && mv \"$own/new\" \"$own/saddle\"\n"
+             "exec \"$(command -v saddle-torch)\" \"$@\"\n");
+  const Result done =
+      sh("chmod +x own/saddle-torch && own/saddle reproduce mine.toml --protocol honest --seeds 0 --out r");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(sh("find r -name result.json | wc -l").out, "3\n");
+}
+
 TEST_F(Reproduce, ABudgetCutsSeedsAndEpochsAndSaysSo) {
   ASSERT_EQ(sh("saddle reproduce mine.toml --out r").code, 0);
   // As if every run had taken 1000 s: three of them, 1300 s each with what goes around training, do not fit.
