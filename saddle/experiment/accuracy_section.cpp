@@ -75,14 +75,6 @@ std::string outcome_counts(const Grid& grid) {
   return fmt::format("{}, {} protocol: {}", grid.part().title, grid.protocol(), listed(words));
 }
 
-Index width_of(const Grid& grid) {
-  Index width = 0;
-  for (const std::size_t d : grid.data())
-    for (const std::size_t a : grid.attentions())
-      for (const Record* record : grid.at(d, a)) width = std::max(width, record->width);
-  return width;
-}
-
 void summarise(const Material& material, Written& out) {
   const Grid* main = main_grid(material.grids);
   if (main == nullptr) return;
@@ -94,14 +86,9 @@ void summarise(const Material& material, Written& out) {
   for (const Grid& grid : material.grids)
     if (&grid != main && !against_baseline(grid).empty()) others.push_back(outcome_counts(grid));
   if (!others.empty()) out.summary.push_back(fmt::format("In the other grids: {}.", fmt::join(others, "; ")));
-  // Of several widths the largest is that of the literature; the others are compared in their places.
-  const Grid* widest = nullptr;
   for (const Grid& grid : material.grids)
-    if (grid.protocol() == "paper" && !published_sentences(material, grid).empty() &&
-        (widest == nullptr || width_of(grid) > width_of(*widest)))
-      widest = &grid;
-  if (widest != nullptr)
-    for (const std::string& line : published_sentences(material, *widest)) out.summary.push_back(line);
+    if (grid.protocol() == "paper")
+      for (const std::string& line : published_sentences(material, grid)) out.summary.push_back(line);
 }
 
 // The same models under the honest protocol, of the same part or another one; null without.

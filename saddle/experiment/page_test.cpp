@@ -237,6 +237,13 @@ TEST_F(ExperimentPage, FindsTheOtherProtocolInAPartWithTheSameSettings) {
   EXPECT_THAT(markdown(), HasSubstr("| B | `softmax` | - | 60.0 (1) | 60.0 (1) | 50.0 (1) |"));
   experiment.parts.back().settings = {{"train.epochs", "50"}};
   EXPECT_THAT(markdown(), HasSubstr("| B | `softmax` | - | 60.0 (1) | 60.0 (1) |\n")) << "other models";
+
+  // Every such part is held to what is published.
+  part().protocols = {"honest", "paper"};
+  add("B", "softmax", 0, 0.55, "paper");
+  experiment.published = {{"B", "Transformer", "softmax", 60.2, "Table 1"}};
+  EXPECT_THAT(in_short(), HasSubstr("Width 64: `softmax` under the paper protocol averages 55.0"));
+  EXPECT_THAT(in_short(), HasSubstr("As published: `softmax` under the paper protocol averages 60.0"));
 }
 
 TEST_F(ExperimentPage, TakesTheChosenValueOfEachSet) {
