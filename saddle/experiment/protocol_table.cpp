@@ -63,8 +63,8 @@ std::string protocol_text(const Material& material, const Grid& paper, const Gri
       difference_text(above_last));
   if (honest != nullptr)
     text +=
-        " The honest protocol keeps a part of the training file for validation, picks the epoch on it and reads the "
-        "test split once.";
+        " The honest protocol keeps a part of the training file for validation, so trains on less, picks the epoch on "
+        "it and reads the test split once.";
   if (!above_honest.empty())
     text += fmt::format(" The paper protocol's figure is {} than the honest one.", difference_text(above_honest));
   return text + "\n\n" + table.text();
