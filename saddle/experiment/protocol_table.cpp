@@ -43,7 +43,8 @@ std::string protocol_text(const Material& material, const Grid& paper, const Gri
   for (std::size_t d = 0; d < part.data.size(); ++d)
     for (std::size_t a = 0; a < part.attentions.size(); ++a) {
       const Grid::Cell& runs = paper.at(d, a);
-      const auto best = accuracy_of(runs), last = spread_of(runs, [](const Record&record) { return record.last; });
+      const auto best = accuracy_of(runs);
+      const auto last = spread_of(runs, [](const Record& record) { return record.last; });
       if (!best) continue;
       const Published* figure = published_for(material.experiment, part.data[d], part.attentions[a]);
       std::vector<std::string> row{data_name(part.data[d]), code(part.attentions[a]),
