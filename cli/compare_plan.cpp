@@ -18,6 +18,7 @@
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
 #include "saddle/io/atomic_file.hpp"
+#include "saddle/run/layers.hpp"
 
 namespace saddle::cli {
 
@@ -66,7 +67,7 @@ void refuse_equal(const std::vector<std::string>& attentions) {
   std::vector<std::vector<std::string>> values;
   for (const std::string& text : attentions) {
     std::vector<std::string> layers;
-    for (const std::string& layer : layers_of(text)) layers.push_back(canonical_attention(layer));
+    for (const std::string& layer : run::layers_of(text)) layers.push_back(canonical_attention(layer));
     for (std::size_t i = 0; i < values.size(); ++i)
       if (values[i] == layers)
         throw InvalidArgument(fmt::format("--attention '{}' and '{}' are the same", attentions[i], text));
@@ -144,18 +145,6 @@ std::string file_name(const std::string& text) {
   }
   if (name.size() <= longest_name) return name;
   return fmt::format("{}~{:016x}", name.substr(0, longest_name - 20), hash(text));
-}
-
-std::vector<std::string> layers_of(const std::string& attention) {
-  std::vector<std::string> layers;
-  const std::string between = " / ";
-  std::size_t at = 0;
-  for (std::size_t end = attention.find(between); end != std::string::npos; end = attention.find(between, at)) {
-    layers.push_back(attention.substr(at, end - at));
-    at = end + between.size();
-  }
-  layers.push_back(attention.substr(at));
-  return layers;
 }
 
 Plan plan_cells(const std::vector<std::string>& data, const std::vector<std::string>& attentions,

@@ -27,9 +27,6 @@ std::vector<Index> parse_seeds(const std::string& text);
 // leading dot. Names too long for a file system are cut, with a hash of the whole.
 std::string file_name(const std::string& text);
 
-// "softmax / linear+causal": one written form, or one per layer.
-std::vector<std::string> layers_of(const std::string& attention);
-
 struct Plan {
   std::vector<Cell> cells;           // by data, then seed, then attention: what is compared is finished together
   std::vector<std::string> options;  // for the trainer

@@ -21,6 +21,7 @@
 #include "output.hpp"
 #include "saddle/base/error.hpp"
 #include "saddle/base/text.hpp"
+#include "saddle/run/layers.hpp"
 
 namespace saddle::cli {
 
@@ -62,7 +63,7 @@ struct Running {
 
 std::vector<std::string> command_of(const Cell& cell, const Plan& plan, const TrainOptions& options) {
   std::vector<std::string> words{options.trainer, "train", "--data", cell.data};
-  for (const std::string& layer : layers_of(cell.attention)) {
+  for (const std::string& layer : run::layers_of(cell.attention)) {
     words.emplace_back("--attention");
     words.push_back(layer);
   }

@@ -13,6 +13,7 @@
 #include "saddle/experiment/experiment_files_internal.hpp"
 #include "saddle/mechanisms/registry.hpp"
 #include "saddle/report/checked_json_internal.hpp"
+#include "saddle/run/layers.hpp"
 #include "saddle/run/settings.hpp"
 #include "saddle/run/toml_internal.hpp"
 
@@ -134,7 +135,7 @@ void check_attentions(const Reader& reader, const toml::table& table, const Part
       reader.fail(table, fmt::format("'{}' stands for a choice, but there are no 'choices'", attention));
     for (const std::string& value : part.choices.empty() ? std::vector<std::string>{""} : part.choices) {
       try {
-        mechanisms::canonical(with_choice(attention, value));
+        for (const std::string& layer : run::layers_of(with_choice(attention, value))) mechanisms::canonical(layer);
       } catch (const Error& error) {
         reader.fail(table, error.what(), error.hint());
       }
@@ -162,10 +163,17 @@ void read_choices(const Reader& reader, const toml::table& table, const std::vec
               names.empty() ? "there is none above" : fmt::format("there are {}", join(names)));
 }
 
+void read_seeds(const Reader& reader, const toml::table& table, Part& part) {
+  if (const toml::node* node = table.get("seeds")) {
+    part.seeds = node->value<std::int64_t>().value_or(0);
+    if (part.seeds < 1) reader.fail(*node, "'seeds' must be a whole number, at least 1");
+  }
+}
+
 Part part_of(const Reader& reader, const toml::table& table, const std::string& experiment,
              const std::vector<Part>& above) {
   if (table.contains("of")) {
-    reader.only(table, {"of", "name", "title", "data", "attentions", "protocols"});
+    reader.only(table, {"of", "name", "title", "data", "attentions", "protocols", "seeds"});
     // Other attentions may join: their runs stand beside those that exist.
     Part part = other_part(reader, table);
     if (const toml::node* node = table.get("name")) part.name = reader.text(*node, "name");
@@ -173,6 +181,7 @@ Part part_of(const Reader& reader, const toml::table& table, const std::string& 
     take(reader, table, "data", part.data);
     if (table.contains("attentions")) part.attentions = reader.texts(table, "attentions");
     take(reader, table, "protocols", part.protocols);
+    read_seeds(reader, table, part);
     check_attentions(reader, table, part);
     return part;
   }
@@ -190,10 +199,7 @@ Part part_of(const Reader& reader, const toml::table& table, const std::string& 
     if (protocol != "honest" && protocol != "paper")
       reader.fail(*table.get("protocols"), fmt::format("there is no protocol '{}'", protocol),
                   "there are honest and paper");
-  if (const toml::node* node = table.get("seeds")) {
-    part.seeds = node->value<std::int64_t>().value_or(0);
-    if (part.seeds < 1) reader.fail(*node, "'seeds' must be a whole number, at least 1");
-  }
+  read_seeds(reader, table, part);
   part.settings = reader.settings(table, "settings");
   part.paper_settings = reader.settings(table, "paper");
   if (std::ranges::none_of(

@@ -69,6 +69,7 @@ TEST(Experiment, MistakesAreNamedWithTheirLine) {
   says(with("train.epochs", "train.epoch"), "did you mean 'train.epochs'");
   says(with("'paper'", "'leaky'"), "there is no protocol 'leaky'");
   says(with("softmax+bn", "softmax+bm"), "bm");
+  says(with("'softmax'", "'softmax / sofmax'"), "sofmax");
   says(with("choices = [0.2, 1]\n", ""), "no 'choices'");
   says(with("choices = [0.2, 1]", "choices = 'z'"), "there is none above");
   says(head + part + "[[part]]\nname = 'b'\ntitle = 'B'\ndata = ['X']\nattentions = ['softmax']\nchoices = 'z'\n",
@@ -80,16 +81,24 @@ TEST(Experiment, MistakesAreNamedWithTheirLine) {
 TEST(Experiment, APartCanBeMadeOfRunsOfAnother) {
   const Experiment e = read_experiment(
       head +
-          "[[part]]\nof = 'uea/d64'\nname = 'b'\ndata = ['ERing']\nattentions = ['softmax', 'softmax+bn(beta=0.3)']\n",
+          "[[part]]\nof = 'uea/d64'\nname = 'b'\ndata = ['ERing']\nattentions = ['softmax', 'softmax+bn(beta=0.3)']\n"
+          "seeds = 2\n",
       "e.toml");
   EXPECT_EQ(e.parts[0].name, "b");
   EXPECT_EQ(e.parts[0].folder, "uea/d64");
   EXPECT_THAT(e.parts[0].data, ElementsAre("ERing"));
+  EXPECT_EQ(e.parts[0].seeds, 2);
   EXPECT_THROW(read_experiment(head + "[[part]]\nof = 'uea/d64'\ndata = ['Mars']\n", "e.toml"), DataError);
 }
 
+TEST(Experiment, LayersMayHaveAttentionsOfTheirOwn) {
+  const Experiment e =
+      read_experiment(head + "[[part]]\nof = 'uea/d64'\nattentions = ['softmax', 'softmax+sh / softmax']\n", "e.toml");
+  EXPECT_EQ(e.parts[0].attentions[1], "softmax+sh / softmax");
+}
+
 TEST(Experiment, ThoseThatComeWithTheProgramAreSound) {
-  EXPECT_THAT(experiment_names(), ElementsAre("beta", "efficiency", "fashion", "lra", "redundancy", "uea"));
+  EXPECT_THAT(experiment_names(), ElementsAre("beta", "efficiency", "factors", "fashion", "lra", "redundancy", "uea"));
   for (const std::string& name : experiment_names()) EXPECT_EQ(find_experiment(name).name, name);
   EXPECT_THROW(find_experiment("uae"), InvalidArgument);
 }
