@@ -13,6 +13,15 @@ namespace saddle::nn {
 
 namespace {
 
+// Some of [H,..], without a copy where they are neighbours.
+Tensor pick_heads(const Tensor& tensor, const std::vector<int64_t>& heads) {
+  for (std::size_t i = 1; i < heads.size(); ++i)
+    if (heads[i] != heads[i - 1] + 1)
+      return tensor.index_select(0,
+                                 torch::tensor(heads, torch::TensorOptions(torch::kInt64).device(tensor.device())));
+  return tensor.narrow(0, heads.front(), static_cast<int64_t>(heads.size()));
+}
+
 // Weight and bias of an affine map.
 struct Affine {
   Tensor weight, bias;
@@ -21,9 +30,9 @@ struct Affine {
     return nn::linear(x, weight, bias, options);
   }
   // The rows of some heads.
-  Affine rows(const Tensor& heads, Index H) const {
+  Affine rows(const std::vector<int64_t>& heads, Index H) const {
     const auto pick = [&](const Tensor& tensor) {
-      return tensor.defined() ? tensor.unflatten(0, {H, -1}).index_select(0, heads).flatten(0, 1) : tensor;
+      return tensor.defined() ? pick_heads(tensor.unflatten(0, {H, -1}), heads).flatten(0, 1) : tensor;
     };
     return {pick(weight), pick(bias)};
   }
@@ -68,30 +77,38 @@ bool pools_input(const primal::Attention& attention, const AttentionInputs& rest
 // Heads with the same factor are fitted on the same pooled tokens. Gives [B,N,H E].
 Tensor attend_pooled(const primal::Attention& attention_value, Index H, const Projections& maps, const Tensor& query,
                      const Tensor& key, const Tensor& value, const AttentionInputs& rest) {
-  const Tensor q = split_heads(maps.q(query), H);
+  const std::vector<HeadGroup> groups = head_groups(*attention_value.pooling, H);
+  std::vector<int64_t> order, sizes;  // of heads, group by group
+  for (const HeadGroup& group : groups) {
+    order.insert(order.end(), group.heads.begin(), group.heads.end());
+    sizes.push_back(static_cast<int64_t>(group.heads.size()));
+  }
+  // Rows of weights are put into that order rather than queries, which are many more.
+  const std::vector<Tensor> queries = split_heads(maps.q.rows(order, H)(query), H).split_with_sizes(sizes, 1);
   primal::Attention own = attention_value;
   own.pooling.reset();
   std::vector<Tensor> parts;
-  std::vector<int64_t> order(H);
-  int64_t at = 0;
-  for (const HeadGroup& group : head_groups(*attention_value.pooling, H)) {
-    const Tensor heads = torch::tensor(group.heads, torch::TensorOptions(torch::kInt64).device(query.device()));
-    const PooledInput k = pool_input(*attention_value.pooling, group.factor, key, rest.key_mask);
-    const PooledInput v =
-        value.is_same(key) ? k : pool_input(*attention_value.pooling, group.factor, value, rest.key_mask);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const auto& [factor, heads] = groups[g];
+    const PooledInput k = pool_input(*attention_value.pooling, factor, key, rest.key_mask);
+    const PooledInput v = value.is_same(key) ? k : pool_input(*attention_value.pooling, factor, value, rest.key_mask);
     AttentionInputs inputs = rest;
-    inputs.q = heads.size(0) == H ? q : q.index_select(1, heads);
-    inputs.k = split_heads(maps.k.rows(heads, H)(k.tokens), heads.size(0));
-    inputs.v = split_heads(maps.v.rows(heads, H)(v.tokens), heads.size(0));
+    inputs.q = queries[g];
+    inputs.k = split_heads(maps.k.rows(heads, H)(k.tokens), sizes[g]);
+    inputs.v = split_heads(maps.v.rows(heads, H)(v.tokens), sizes[g]);
     inputs.key_mask = k.key_mask;
     for (auto& [name, tensor] : inputs.parameters)
-      if (tensor.size(0) == H) tensor = tensor.index_select(0, heads);
-    inputs.dropout.offset += static_cast<std::uint64_t>(group.heads.front()) << 32;  // groups drop different weights
-    parts.push_back(attention(own, inputs).y);
-    for (const int64_t head : group.heads) order[head] = at++;
+      if (tensor.size(0) == H) tensor = pick_heads(tensor, heads);
+    inputs.dropout.offset += static_cast<std::uint64_t>(heads.front()) << 32;  // groups drop different weights
+    parts.push_back(join_heads(attention(own, inputs).y));
   }
-  const auto options = torch::TensorOptions(torch::kInt64).device(query.device());
-  return join_heads(parts.size() == 1 ? parts[0] : torch::cat(parts, 1).index_select(1, torch::tensor(order, options)));
+  const Tensor y = parts.size() == 1 ? parts[0] : torch::cat(parts, 2);
+  if (std::is_sorted(order.begin(), order.end())) return y;
+  std::vector<int64_t> places(H);
+  for (Index i = 0; i < H; ++i) places[order[i]] = i;
+  return y.unflatten(2, {H, -1})
+      .index_select(2, torch::tensor(places, torch::TensorOptions(torch::kInt64).device(y.device())))
+      .flatten(2);
 }
 
 }  // namespace

@@ -138,7 +138,8 @@ TEST(MultiheadAttention, BatchesComeFirstOrSecondOrNotAtAll) {
 // Pooled before the projections or inside the kernel: the same numbers.
 TEST(MultiheadAttention, PoolsTheInputOfScaledHeads) {
   for (const char* text : {"softmax+sh(1,2,2,4)", "attention_bn_sh(learn=head)+bias", "softmax+sh(1,2,2,4,tail=drop)",
-                           "linear(elu1)+sh(2,2,4,4)", "softmax+sh(1,1,2,2,pool=2d,grid=3x3,prefix=1)"}) {
+                           "linear(elu1)+sh(2,2,4,4)", "softmax+sh(1,1,2,2,pool=2d,grid=3x3,prefix=1)",
+                           "softmax+bn(learn=head)+sh(4,1,3,1)", "softmax+sh(1,12,2,2,tail=drop)"}) {
     torch::manual_seed(8);
     MultiheadAttention module(MultiheadAttentionOptions(16, 4).attention(text).batch_first(true));
     module->to(torch::kFloat64);
