@@ -17,8 +17,7 @@ namespace {
 Tensor pick_heads(const Tensor& tensor, const std::vector<int64_t>& heads) {
   for (std::size_t i = 1; i < heads.size(); ++i)
     if (heads[i] != heads[i - 1] + 1)
-      return tensor.index_select(0,
-                                 torch::tensor(heads, torch::TensorOptions(torch::kInt64).device(tensor.device())));
+      return tensor.index_select(0, torch::tensor(heads, torch::TensorOptions(torch::kInt64).device(tensor.device())));
   return tensor.narrow(0, heads.front(), static_cast<int64_t>(heads.size()));
 }
 

@@ -71,11 +71,7 @@ PooledInput pool_input(const primal::Pooling& pooling, Index factor, const Tenso
   const primal::Windows windows = primal::pooling_windows(pooling, factor, x.size(1));
   const auto runs = runs_of(windows);
   const auto sum = [&](const Tensor& all) { return runs ? sum_of_runs(*runs, all) : sum_of_windows(windows, all); };
-  if (!key_mask.defined()) {
-    std::vector<double> sizes;
-    for (const std::vector<Index>& window : windows) sizes.push_back(static_cast<double>(window.size()));
-    return {sum(x) / torch::tensor(sizes, x.options().requires_grad(false)).unsqueeze(1), {}};
-  }
+  if (!key_mask.defined()) return {sum(x) / sum(torch::ones({1, x.size(1), 1}, x.options().requires_grad(false))), {}};
   const Tensor count = sum(key_mask.to(x.scalar_type()));
   const Tensor kept = x.masked_fill(key_mask.logical_not().unsqueeze(2), 0);
   return {sum(kept) / count.clamp_min(1).unsqueeze(2), count.gt(0)};

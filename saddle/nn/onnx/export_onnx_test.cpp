@@ -75,6 +75,21 @@ TEST_F(Onnx, KeepsParametersWithTheirNames) {
     EXPECT_THAT(file, HasSubstr(text));
 }
 
+// Heads that are pooled before their projections: neighbours, out of order, and over a grid.
+TEST_F(Onnx, WritesScaledHeads) {
+  for (const char* text : {"softmax+sh(1,1,2,4)", "softmax+bn+sh(2,1,3,1)", "softmax+sh(1,2,2,1,pool=2d,grid=3x3)"}) {
+    MultiheadAttention module(MultiheadAttentionOptions(12, 4).attention(text).batch_first(true));
+    OnnxOptions options;
+    options.module = module.ptr().get();
+    options.attention = text;
+    const auto attend = [&](const std::vector<Tensor>& x) {
+      return std::vector<Tensor>{std::get<0>(module->forward(x[0], x[0], x[0], {}, false))};
+    };
+    EXPECT_NO_THROW(export_onnx(attend, {{"tokens", torch::randn({1, 9, 12})}}, options, path())) << text;
+    EXPECT_THAT(contents(), HasSubstr(text));
+  }
+}
+
 TEST_F(Onnx, WritesModelsWithWhatTheyAre) {
   const auto model = make_model("mvts", {{"dims", "3"}, {"max_len", "20"}, {"classes", "4"}});
   Batch example;
