@@ -41,23 +41,35 @@ template <class T>
 using Vector = hn::Vec<Tag<T>>;
 template <class T>
 inline constexpr Index lanes = HWY_LANES(T);
+template <class D>
+inline constexpr Index lanes_of = static_cast<Index>(hn::MaxLanes(D()));
+
+// For rows of so few elements that half a vector holds them. Processors that send whole vectors through their units in
+// two halves then take half the time; elsewhere there is nothing to win.
+#if HWY_TARGET == HWY_AVX3
+template <class T>
+using NarrowTag = hn::Half<Tag<T>>;
+#else
+template <class T>
+using NarrowTag = Tag<T>;
+#endif
 
 // How the broadcast operand lies in memory: element (row, k) is a[row * stride + k] or a[k * stride + row].
 enum class Along { k, row };
 
 // c [ROWS, VECTORS] += a [ROWS, depth] b [depth, VECTORS * lanes], b with the given row stride.
-template <int ROWS, int VECTORS, Along A, class T>
+template <int ROWS, int VECTORS, Along A, class T, class D = Tag<T>>
 HWY_INLINE void multiply(const T* HWY_RESTRICT a, Index a_stride, const T* HWY_RESTRICT b, Index b_stride, Index depth,
-                         Vector<T> (&c)[ROWS][VECTORS]) {
-  const Tag<T> d;
+                         hn::Vec<D> (&c)[ROWS][VECTORS]) {
+  const D d;
   SADDLE_UNROLL(4)
   for (Index k = 0; k < depth; ++k) {
-    Vector<T> row[VECTORS];
+    hn::Vec<D> row[VECTORS];
     SADDLE_UNROLL(16)
-    for (int v = 0; v < VECTORS; ++v) row[v] = hn::LoadU(d, b + k * b_stride + v * lanes<T>);
+    for (int v = 0; v < VECTORS; ++v) row[v] = hn::LoadU(d, b + k * b_stride + v * lanes_of<D>);
     SADDLE_UNROLL(16)
     for (int i = 0; i < ROWS; ++i) {
-      const Vector<T> x = hn::Set(d, A == Along::k ? a[i * a_stride + k] : a[k * a_stride + i]);
+      const hn::Vec<D> x = hn::Set(d, A == Along::k ? a[i * a_stride + k] : a[k * a_stride + i]);
       SADDLE_UNROLL(16)
       for (int v = 0; v < VECTORS; ++v) c[i][v] = hn::MulAdd(x, row[v], c[i][v]);
     }
@@ -66,19 +78,19 @@ HWY_INLINE void multiply(const T* HWY_RESTRICT a, Index a_stride, const T* HWY_R
 
 // c [ROWS, VECTORS * lanes] += a b, c in memory. The product is summed on its own first: over many blocks errors then
 // grow with the root of their number, not of all terms.
-template <int ROWS, int VECTORS, Along A, class T>
+template <int ROWS, int VECTORS, Along A, class T, class D = Tag<T>>
 HWY_INLINE void multiply_add(const T* HWY_RESTRICT a, Index a_stride, const T* HWY_RESTRICT b, Index b_stride,
                              Index depth, T* HWY_RESTRICT c, Index c_stride) {
-  const Tag<T> d;
-  Vector<T> sum[ROWS][VECTORS];
+  const D d;
+  hn::Vec<D> sum[ROWS][VECTORS];
   SADDLE_UNROLL(16)
   for (int i = 0; i < ROWS; ++i) SADDLE_UNROLL(16)
   for (int v = 0; v < VECTORS; ++v) sum[i][v] = hn::Zero(d);
-  multiply<ROWS, VECTORS, A>(a, a_stride, b, b_stride, depth, sum);
+  multiply<ROWS, VECTORS, A, T, D>(a, a_stride, b, b_stride, depth, sum);
   SADDLE_UNROLL(16)
   for (int i = 0; i < ROWS; ++i) SADDLE_UNROLL(16)
   for (int v = 0; v < VECTORS; ++v) {
-    T* at = c + i * c_stride + v * lanes<T>;
+    T* at = c + i * c_stride + v * lanes_of<D>;
     hn::StoreU(hn::Add(hn::LoadU(d, at), sum[i][v]), d, at);
   }
 }
@@ -110,21 +122,24 @@ HWY_NOINLINE void multiply_panel(const T* a, Index a_stride, const T* b, Index d
 
 // c [rows, VECTORS * lanes] += a [rows, depth] b: rows of c and b of any stride. Few vectors take more rows at once, so
 // that there are always enough independent sums.
-template <int VECTORS, class T>
+template <int VECTORS, class T, class D = Tag<T>>
 HWY_NOINLINE void multiply_rows(const T* a, Index a_stride, const T* b, Index b_stride, Index depth, T* c,
                                 Index c_stride, Index rows) {
   constexpr int many = VECTORS >= 3 ? tile_rows : VECTORS == 2 ? (tile_vectors == 4 ? 12 : 6) : 12;
   Index i = 0;
   for (; i + many <= rows; i += many)
-    multiply_add<many, VECTORS, Along::k>(a + i * a_stride, a_stride, b, b_stride, depth, c + i * c_stride, c_stride);
+    multiply_add<many, VECTORS, Along::k, T, D>(a + i * a_stride, a_stride, b, b_stride, depth, c + i * c_stride,
+                                                c_stride);
   if constexpr (many > tile_rows)
     for (; i + tile_rows <= rows; i += tile_rows)
-      multiply_add<tile_rows, VECTORS, Along::k>(a + i * a_stride, a_stride, b, b_stride, depth, c + i * c_stride,
-                                                 c_stride);
+      multiply_add<tile_rows, VECTORS, Along::k, T, D>(a + i * a_stride, a_stride, b, b_stride, depth, c + i * c_stride,
+                                                       c_stride);
   for (; i + 2 <= rows; i += 2)
-    multiply_add<2, VECTORS, Along::k>(a + i * a_stride, a_stride, b, b_stride, depth, c + i * c_stride, c_stride);
+    multiply_add<2, VECTORS, Along::k, T, D>(a + i * a_stride, a_stride, b, b_stride, depth, c + i * c_stride,
+                                             c_stride);
   for (; i < rows; ++i)
-    multiply_add<1, VECTORS, Along::k>(a + i * a_stride, a_stride, b, b_stride, depth, c + i * c_stride, c_stride);
+    multiply_add<1, VECTORS, Along::k, T, D>(a + i * a_stride, a_stride, b, b_stride, depth, c + i * c_stride,
+                                             c_stride);
 }
 
 // The same for a width in vectors known at run time.

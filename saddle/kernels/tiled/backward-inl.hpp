@@ -232,8 +232,8 @@ class BackwardBlock {
         differentiate_masked<vectors>(g_, x_, n, bits_, drop_factor, a_, ds_);
       }
     });
-    if (out_.dv) multiply_wide(a_, Q, g_rows_, e_vectors_ * L, count_, out_.dv[j0], out_.dv.stride, n, e_vectors_);
-    if (out_.dk) multiply_wide(ds_, Q, q_, d_vectors_ * L, count_, out_.dk[j0], out_.dk.stride, n, d_vectors_);
+    if (out_.dv) add_products(a_, g_rows_, p_.E, {out_.dv[j0], out_.dv.stride}, n);
+    if (out_.dk) add_products(ds_, q_, p_.D, {out_.dk[j0], out_.dk.stride}, n);
     if (out_.dq) {
       Index odd[block_keys], odd_count = 0;
       const Rows<const T> rows = guarded_rows(k, n, p_.D, head_.finite, bits_, k_copy_, odd, odd_count);
@@ -248,6 +248,15 @@ class BackwardBlock {
     if (out_.dcolumn != nullptr)
       for (Index c = 0; c < n; ++c)
         for (Index i = 0; i < count_; ++i) out_.dcolumn[j0 + c] += ds_[c * Q + i];
+  }
+
+  // to [n, width] += weights [n, queries] rows [queries, width], rows padded to whole vectors.
+  void add_products(const T* weights, const T* rows, Index width, Rows<T> to, Index n) const {
+    const Index vectors = vectors_of<T>(width);
+    if (width <= lanes_of<NarrowTag<T>>)
+      multiply_rows<1, T, NarrowTag<T>>(weights, Q, rows, L, count_, to.data, to.stride, n);
+    else
+      multiply_wide(weights, Q, rows, vectors * L, count_, to.data, to.stride, n, vectors);
   }
 
   const TiledHead<T>& head_;

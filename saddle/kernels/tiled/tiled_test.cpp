@@ -94,7 +94,7 @@ TEST(Tiled, AgreesOverManyBlocksOnEveryIsa) {
   for (const char* attention :
        {"softmax", "softmax+causal", "softmax+window(40)", "rbf(gamma=0.1)", "softmax+sh(1,3)+causal",
         "softmax+bn(beta=0.7)", "poly(degree=2)", "softmax+global_window(9,n_global=3)"})
-    for (const Dims& d : {Dims{1, 2, 197, 197, 20, 12}, Dims{1, 2, 130, 300, 16, 33}}) {
+    for (const Dims& d : {Dims{1, 2, 197, 197, 20, 12}, Dims{1, 2, 130, 300, 16, 33}, Dims{1, 2, 131, 131, 8, 5}}) {
       for (DType dtype : {DType::f64, DType::f32}) {
         const Data data(attention, d, dtype);
         const Results expected = run_reference(data);
@@ -242,7 +242,8 @@ TEST(Tiled, TakesFusedProjections) {
   struct Case {
     Index B, H, N, D;
   };
-  for (const auto& [B, H, N, D] : {Case{8, 4, 70, 64}, {1, 1, 300, 16}, {2, 2, 97, 12}, {1, 3, 40, 16}})
+  for (const auto& [B, H, N, D] :
+       {Case{8, 4, 70, 64}, {1, 1, 300, 16}, {2, 2, 97, 12}, {1, 3, 40, 16}, {2, 8, 70, 8}, {1, 2, 70, 5}})
     for (const double p : {0.0, 0.2}) {
       Data dense("softmax", {B, H, N, N, D, D}, DType::f32), strided = dense;
       Tensor fused(DType::f32, {B, N, 3, H, D}), gradient = fused;
