@@ -69,9 +69,9 @@ auto pixel_task(const std::string& name, const PixelRecord& format, const std::v
   };
 }
 
-auto cifar_task(const std::string& name, Pixels pixels) {
+auto cifar_task(const std::string& name, Pixels pixels, Index shrink = 1) {
   return pixel_task(
-      name, {3, 32, 32, 255, pixels},
+      name, {3, 32, 32, 255, pixels, shrink},
       {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"},
       {{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
        {"test_batch.bin", "test_batch_first5000.bin"}});
@@ -252,6 +252,8 @@ const std::vector<Known>& catalogue() {
        cifar_task("cifar10", Pixels::image), put("the binary files of CIFAR-10")},
       {"cifar10-grey", "CIFAR-10 as 1024 grey pixels in a row", Kind::tokens, "cifar10", "", "data_batch_1.bin",
        cifar_task("cifar10-grey", Pixels::shifted), put("the binary files of CIFAR-10")},
+      {"cifar10-grey16", "CIFAR-10 as 256 grey pixels in a row, each the mean of 2 x 2", Kind::tokens, "cifar10", "",
+       "data_batch_1.bin", cifar_task("cifar10-grey16", Pixels::shifted, 2), put("the binary files of CIFAR-10")},
       {"lra-image", "CIFAR-10 as 1024 grey pixels in a row, black masked as published", Kind::tokens, "cifar10", "",
        "data_batch_1.bin", cifar_task("lra-image", Pixels::published), put("the binary files of CIFAR-10")},
       {"pathfinder32", "do two dots lie on the same curve? 32 x 32 grey images", Kind::image, "pathfinder32", "",

@@ -64,12 +64,22 @@ void read_pixels(std::string_view bytes, double white, std::vector<float>& value
 
 void read_grey(std::string_view bytes, const PixelRecord& format, std::vector<std::int32_t>& tokens) {
   const auto pixels = static_cast<std::size_t>(format.rows * format.columns);
-  const int shift = format.pixels == Pixels::shifted ? 1 : 0;
-  tokens.resize(pixels);
-  for (std::size_t i = 0; i < pixels; ++i)
-    tokens[i] = shift + (format.channels == 3
-                             ? grey_value(byte_at(bytes, i), byte_at(bytes, pixels + i), byte_at(bytes, 2 * pixels + i))
-                             : byte_at(bytes, i));
+  const auto grey = [&](Index row, Index column) {
+    const auto i = static_cast<std::size_t>(row * format.columns + column);
+    return format.channels == 3
+               ? grey_value(byte_at(bytes, i), byte_at(bytes, pixels + i), byte_at(bytes, 2 * pixels + i))
+               : byte_at(bytes, i);
+  };
+  const Index side = format.shrink;
+  const auto area = static_cast<int>(side * side);
+  tokens.clear();
+  for (Index row = 0; row < format.rows; row += side)
+    for (Index column = 0; column < format.columns; column += side) {
+      int sum = area / 2;  // so that the mean is rounded
+      for (Index r = 0; r < side; ++r)
+        for (Index c = 0; c < side; ++c) sum += grey(row + r, column + c);
+      tokens.push_back(sum / area + (format.pixels == Pixels::shifted ? 1 : 0));
+    }
 }
 
 }  // namespace
@@ -131,6 +141,7 @@ DatasetPtr read_pixel_records(const ContentsPtr& contents, Description descripti
                               const std::vector<std::string>& classes) {
   const Index pixels = format.rows * format.columns;
   const auto size = static_cast<std::size_t>(1 + format.channels * pixels);
+  const Index length = pixels / (format.shrink * format.shrink);
   const std::string_view bytes = contents->bytes();
   if (bytes.empty() || bytes.size() % size != 0)
     throw DataError(
@@ -143,8 +154,8 @@ DatasetPtr read_pixel_records(const ContentsPtr& contents, Description descripti
   const bool image = format.pixels == Pixels::image;
   description.kind = image ? Kind::image : Kind::tokens;
   description.channels = image ? format.channels : 0;
-  description.rows = format.rows;
-  description.columns = format.columns;
+  description.rows = format.rows / format.shrink;
+  description.columns = format.columns / format.shrink;
   if (format.pixels == Pixels::published) {
     description.vocabulary = 256;
     description.notes.emplace_back("pixels are tokens 0 to 255 as published: black is padding and masked");
@@ -160,7 +171,7 @@ DatasetPtr read_pixel_records(const ContentsPtr& contents, Description descripti
       throw DataError(contents->file(), 0, 0,
                       fmt::format("byte {}: image {} has the label {}, the classes are 0 to {}", at, at / size, label,
                                   classes.size() - 1));
-    list.push_back({at + 1, size - 1, pixels, label});
+    list.push_back({at + 1, size - 1, length, label});
   }
   return records(std::move(description), contents, std::move(list),
                  [format, image](std::string_view pixels_of, const Record&, Sample& into) {

@@ -22,6 +22,7 @@ struct PixelRecord {
   Index channels = 1, rows = 0, columns = 0;
   double white = 255;  // the byte that becomes 1
   Pixels pixels = Pixels::image;
+  Index shrink = 1;  // of tokens: a pixel is the mean grey of shrink x shrink of the file; divides rows and columns
 };
 
 // Colour becomes grey when pixels become tokens. Throws DataError if the bytes are no whole number of records, or a

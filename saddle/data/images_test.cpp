@@ -89,6 +89,20 @@ TEST(PixelRecords, BecomeImagesOrTokens) {
   EXPECT_THAT(sample_of(*data, 1).tokens, ElementsAre(grey_value(10, 30, 50) + 1, grey_value(20, 40, 60) + 1));
 }
 
+TEST(PixelRecords, ShrinkToMeansOfSquares) {
+  // One record of 2 x 4 grey pixels: 0 10 20 30 over 1 10 21 33.
+  const std::string bytes("\x00\x00\x0a\x14\x1e\x01\x0a\x15\x21", 9);
+  PixelRecord format{1, 2, 4, 255, Pixels::published, 2};
+  DatasetPtr data = read_pixel_records(contents_of(bytes, "f"), {}, format, {"only"});
+  EXPECT_EQ(data->description().rows, 1);
+  EXPECT_EQ(data->description().columns, 2);
+  EXPECT_EQ(data->length(0), 2);
+  EXPECT_THAT(sample_of(*data, 0).tokens, ElementsAre(5, 26));  // 21 / 4 and 104 / 4
+  format.pixels = Pixels::shifted;
+  data = read_pixel_records(contents_of(bytes, "f"), {}, format, {"only"});
+  EXPECT_THAT(sample_of(*data, 0).tokens, ElementsAre(6, 27));
+}
+
 TEST(PixelRecords, MustBeWholeAndHaveAClass) {
   const auto fails = [](const std::string& bytes, const std::string& message) {
     expect_data_error(
