@@ -199,6 +199,26 @@ int list(const Context& context) {
   return Exit::ok;
 }
 
+int interrupted_by(int signal) {
+  print_error("interrupted", "run the same command again to go on");
+  return 128 + signal;
+}
+
+// Trains a little where nothing is known, so that time can be shared out. Returns the signal that ended it, or 0.
+int probe(const Experiment& experiment, const RunOptions& options, Results& known) {
+  for (const experiment::Probe& probe : experiment::probes(experiment, known)) {
+    ExperimentRuns work(options);
+    work.run(experiment.name, probe.part);
+    if (work.signal != 0) return work.signal;
+    for (experiment::Record record : work.fresh.records) {
+      record.part = probe.of;
+      record.train_seconds *= probe.times;
+      known.records.push_back(record);
+    }
+  }
+  return 0;
+}
+
 int reproduce(const ReproduceOptions& options, const Context& context) {
   if (options.name.empty()) return list(context);
   if (options.jobs < 1 || options.jobs > 1024)
@@ -210,17 +230,21 @@ int reproduce(const ReproduceOptions& options, const Context& context) {
   Results results = experiment::read_results((own / (whole.name + ".json")).string());
   Results known = published;
   merge(known, results);
+  RunOptions how{
+      options.out,  options.extend ? options.published : "", options.seeds, 0, options.jobs, !options.no_train,
+      context.quiet};
+  if (!options.seeds.empty())
+    for (Part& part : experiment.parts) part.seeds = static_cast<Index>(parse_seeds(options.seeds).size());
   if (!options.budget.empty()) {
-    const double seconds = seconds_of(options.budget);
+    const double seconds = how.seconds = seconds_of(options.budget);
+    if (const int signal = probe(experiment, how, known); signal != 0) return interrupted_by(signal);
     const experiment::Extent extent = experiment::extent_within(experiment, known, seconds, options.jobs);
     experiment = experiment::reduced(experiment, extent);
     print_message(fmt::format("{} for all of it, about {} here: {} seed{} and {:.0f} % of the epochs for {}\n",
                               run::duration_text(extent.whole), run::duration_text(extent.seconds), extent.seeds,
                               extent.seeds == 1 ? "" : "s", 100 * extent.epochs, options.budget));
   }
-  ExperimentRuns work({options.out, options.extend ? options.published : "", options.seeds,
-                       options.budget.empty() ? 0 : seconds_of(options.budget), options.jobs, !options.no_train,
-                       context.quiet});
+  ExperimentRuns work(how);
   for (const Part& part : experiment.parts) work.run(whole.name, part);
   if (work.fresh.records.empty() && work.failed.empty() && work.signal == 0 && !work.late)
     throw InvalidArgument("there is no finished run", "leave out --no-train to train");
@@ -246,10 +270,7 @@ int reproduce(const ReproduceOptions& options, const Context& context) {
   }
   if (!context.quiet)
     print_message(fmt::format("page: {}\n", ((options.publish ? there : own) / (whole.name + ".md")).string()));
-  if (work.signal != 0) {
-    print_error("interrupted", "run the same command again to go on");
-    return 128 + work.signal;
-  }
+  if (work.signal != 0) return interrupted_by(work.signal);
   if (work.late) print_message("the time is over; run the same command again to go on\n");
   if (work.failed.empty()) return Exit::ok;
   std::string message = fmt::format("{} cells failed:", work.failed.size());

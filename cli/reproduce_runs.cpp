@@ -64,8 +64,12 @@ std::vector<Choice> offers_in(const Results& results, const Part& part, const st
 }  // namespace
 
 std::vector<Index> ExperimentRuns::seeds_of(const Part& part) const {
-  if (!options_.seeds.empty()) return parse_seeds(options_.seeds);
   std::vector<Index> seeds;
+  if (!options_.seeds.empty()) {
+    seeds = parse_seeds(options_.seeds);
+    seeds.resize(std::min(seeds.size(), static_cast<std::size_t>(part.seeds)));
+    return seeds;
+  }
   for (Index seed = 0; seed < part.seeds; ++seed) seeds.push_back(seed);
   return seeds;
 }

@@ -13,6 +13,7 @@ namespace {
 
 constexpr double unknown_seconds = 300;
 constexpr double smallest_share = 0.02;
+constexpr double probe_share = 0.01;
 // Loading, evaluation and writing, on top of the training that a record counts.
 constexpr double around_training = 1.3;
 
@@ -51,6 +52,24 @@ double seconds_of(const Experiment& experiment, const Results& known, Index seed
   return sum;
 }
 
+// The setting that says how long a part trains.
+std::string& epochs_of(Part& part) {
+  return std::ranges::find_if(
+             part.settings,
+             [](const auto& setting) { return setting.first == "train.epochs" || setting.first == "train.steps"; })
+      ->second;
+}
+
+void reduce(Part& part, const Extent& extent) {
+  part.seeds = std::min(part.seeds, extent.seeds);
+  if (extent.epochs >= 1) return;
+  std::string& count = epochs_of(part);
+  count = fmt::format("{}", std::max(1LL, std::llround(extent.epochs * parse_number(count).value())));
+  part.name += fmt::format("-e{}", count);
+  part.folder += fmt::format("-e{}", count);
+  part.title += fmt::format(" (cut to {} epochs or steps)", count);
+}
+
 // "softmax+bn(beta=*)" stands for every value.
 bool stands_for(const std::string& pattern, const std::string& attention) {
   const auto star = pattern.find('*');
@@ -77,6 +96,29 @@ double estimated_seconds(const Results& known, const Part& part, const std::stri
   return unknown_seconds;
 }
 
+std::vector<Probe> probes(const Experiment& experiment, const Results& known) {
+  std::vector<Probe> list;
+  for (const Part& part : experiment.parts)
+    for (const std::string& data : part.data) {
+      if (std::ranges::any_of(known.records,
+                              [&](const Record& record) { return record.part == part.name && record.data == data; }))
+        continue;
+      Probe probe{part, part.name, 0};
+      probe.part.data = {data};
+      probe.part.protocols = {part.protocols.front()};
+      const std::string& attention = part.attentions.front();
+      const Part& chooser = chooser_of(part);
+      probe.part.attentions = {chooser.choices.empty() ? attention : with_choice(attention, chooser.choices.front())};
+      probe.part.choices.clear();
+      probe.part.chooser.reset();
+      const double whole = parse_number(epochs_of(probe.part)).value();
+      reduce(probe.part, {1, probe_share, 0, 0});
+      probe.times = whole / parse_number(epochs_of(probe.part)).value();
+      list.push_back(probe);
+    }
+  return list;
+}
+
 Extent extent_within(const Experiment& experiment, const Results& known, double seconds, Index jobs) {
   Index most = 1;
   for (const Part& part : experiment.parts) most = std::max(most, part.seeds);
@@ -95,23 +137,11 @@ Extent extent_within(const Experiment& experiment, const Results& known, double 
 }
 
 Experiment reduced(Experiment experiment, const Extent& extent) {
-  const auto reduce = [&extent](Part& part) {
-    part.seeds = std::min(part.seeds, extent.seeds);
-    if (extent.epochs >= 1) return;
-    std::string* count = nullptr;
-    for (auto& [key, value] : part.settings)
-      if (key == "train.epochs" || key == "train.steps") count = &value;
-    const double share = extent.epochs * parse_number(*count).value();
-    *count = fmt::format("{}", std::max(1LL, std::llround(share)));
-    part.name += fmt::format("-e{}", *count);
-    part.folder += fmt::format("-e{}", *count);
-    part.title += fmt::format(" (cut to {} epochs or steps)", *count);
-  };
   for (Part& part : experiment.parts) {
-    reduce(part);
+    reduce(part, extent);
     if (!part.chooser) continue;
     Part chooser = *part.chooser;
-    reduce(chooser);
+    reduce(chooser, extent);
     part.chooser = std::make_shared<const Part>(std::move(chooser));
   }
   return experiment;

@@ -10,6 +10,15 @@ namespace saddle::experiment {
 double estimated_seconds(const Results& known, const Part& part, const std::string& protocol, const std::string& data,
                          const std::string& attention);
 
+// A short run that tells what whole ones of a part take on a data set.
+struct Probe {
+  Part part;       // of one data set, attention, protocol and seed, and a hundredth of the epochs or steps
+  std::string of;  // the name of the part
+  double times;    // a whole run takes so many of it
+};
+// One for every data set of a part that nothing is known of.
+std::vector<Probe> probes(const Experiment& experiment, const Results& known);
+
 // Fewer seeds first, then fewer epochs.
 struct Extent {
   Index seeds = 0;     // at most, of every part

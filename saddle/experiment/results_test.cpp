@@ -129,6 +129,28 @@ TEST(Budget, AChoiceIsPaidForOnce) {
   EXPECT_NEAR(extent_within(e, known, 1e6, 1).whole, 5 * 2 * 26 + 2 * 26, 1e-9);
 }
 
+TEST(Budget, WhatIsNotKnownIsTriedShortly) {
+  Experiment e = small();
+  e.parts[0].data = {"X", "Y"};
+  const Results known{"e", {record("softmax", 0, 0.5, 10)}, {}, {}};
+  std::vector<Probe> list = probes(e, known);
+  ASSERT_EQ(list.size(), 1U) << "X is known";
+  EXPECT_EQ(list[0].of, "a");
+  EXPECT_EQ(list[0].times, 100);
+  EXPECT_THAT(list[0].part.data, testing::ElementsAre("Y"));
+  EXPECT_THAT(list[0].part.attentions, testing::ElementsAre("softmax"));
+  EXPECT_EQ(list[0].part.seeds, 1);
+  EXPECT_EQ(list[0].part.settings[0].second, "1");
+  EXPECT_EQ(list[0].part.folder, "e/a-e1");
+  EXPECT_TRUE(list[0].part.choices.empty());
+  e.parts[0].attentions = {"softmax+bn(beta=*)"};
+  e.parts[0].settings = {{"train.steps", "30"}};
+  list = probes(e, {});
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_THAT(list[0].part.attentions, testing::ElementsAre("softmax+bn(beta=0.2)")) << "nothing to choose";
+  EXPECT_EQ(list[0].times, 30) << "one step at least";
+}
+
 TEST(Budget, WhatIsNotKnownIsEstimated) {
   const Experiment e = small();
   const Results known{"e", {record("softmax", 0, 0.5, 10)}, {}, {}};

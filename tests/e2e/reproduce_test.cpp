@@ -118,6 +118,11 @@ TEST_F(Reproduce, ABudgetCutsSeedsAndEpochsAndSaysSo) {
   EXPECT_EQ(cut.code, 0) << cut.err;
   EXPECT_THAT(cut.err, HasSubstr("1 seed and 51 % of the epochs for 2000s"));
   EXPECT_THAT(file("r/results/mine.md"), HasSubstr("cut to 2 epochs"));
+  const Result tried = sh("saddle reproduce mine.toml --out tried --budget 600s --protocol honest --seeds 0..1");
+  EXPECT_EQ(tried.code, 0) << tried.err;
+  EXPECT_THAT(tried.err, HasSubstr("2 seeds and 100 % of the epochs for 600s"))
+      << "short runs told what whole ones take";
+  EXPECT_THAT(file("tried/results/mine.md"), Not(HasSubstr("cut to")));
   const Result over = sh("saddle reproduce mine.toml --out other --budget 0.01s");
   EXPECT_EQ(over.code, 0) << over.err;
   EXPECT_THAT(over.err, HasSubstr("the time is over"));
