@@ -105,8 +105,8 @@ double normal_p(double statistic, double count, double ties) {
 
 double normal_cdf(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
 
-void require_alpha(double alpha) {
-  if (!(alpha > 0 && alpha < 1)) throw InvalidArgument(fmt::format("alpha lies between 0 and 1, found {}", alpha));
+void require_share(const char* name, double value) {
+  if (!(value > 0 && value < 1)) throw InvalidArgument(fmt::format("{} lies between 0 and 1, found {}", name, value));
 }
 
 }  // namespace
@@ -121,6 +121,34 @@ Spread spread(std::span<const double> values) {
   for (const double value : values) squares += (value - result.mean) * (value - result.mean);
   result.deviation = std::sqrt(squares / (n - 1));
   return result;
+}
+
+// With t = sqrt(degrees) tan(angle) the density is a power of the cosine, whose integral is a finite sum.
+double student_tail(double t, std::size_t degrees) {
+  if (degrees < 1) throw InvalidArgument("Student's distribution needs at least one degree of freedom");
+  const double angle = std::atan(std::abs(t) / std::sqrt(static_cast<double>(degrees)));
+  const double sine = std::sin(angle), cosine = std::cos(angle);
+  const bool odd = degrees % 2 == 1;
+  double sum = 0, term = odd ? cosine : 1;
+  for (std::size_t power = odd ? 1 : 0; power + 2 <= degrees; power += 2) {
+    sum += term;
+    term *= cosine * cosine * static_cast<double>(power + 1) / static_cast<double>(power + 2);
+  }
+  const double within = odd ? 2 / std::numbers::pi * (angle + sine * sum) : sine * sum;
+  return std::clamp(1 - within, 0.0, 1.0);
+}
+
+std::optional<Interval> mean_interval(const Spread& spread, double confidence) {
+  require_share("confidence", confidence);
+  if (!spread.deviation) return {};
+  double low = 0, high = 1;
+  while (student_tail(high, spread.count - 1) > 1 - confidence) high *= 2;
+  for (int i = 0; i < 100; ++i) {
+    const double middle = (low + high) / 2;
+    (student_tail(middle, spread.count - 1) > 1 - confidence ? low : high) = middle;
+  }
+  const double reach = high * *spread.deviation / std::sqrt(static_cast<double>(spread.count));
+  return Interval{spread.mean - reach, spread.mean + reach};
 }
 
 std::vector<double> ranks(std::span<const double> values) {
@@ -214,7 +242,7 @@ double range_tail(double q, std::size_t k) {
 }
 
 double range_quantile(double probability, std::size_t k) {
-  require_alpha(probability);
+  require_share("a probability", probability);
   double low = 0, high = 64;
   for (int i = 0; i < 100; ++i) {
     const double middle = (low + high) / 2;
@@ -224,7 +252,7 @@ double range_quantile(double probability, std::size_t k) {
 }
 
 double critical_difference(std::size_t methods, std::size_t rows, double alpha) {
-  require_alpha(alpha);
+  require_share("alpha", alpha);
   if (methods < 2 || rows < 1)
     throw InvalidArgument(
         fmt::format("a critical difference needs two methods and a data set, found {} and {}", methods, rows));
@@ -270,7 +298,7 @@ std::vector<std::vector<std::size_t>> cliques(std::span<const double> average_ra
 
 Comparison compare(const Scores& scores, Posthoc posthoc, double alpha) {
   const std::size_t methods = require_table(scores, 2, 2);
-  require_alpha(alpha);
+  require_share("alpha", alpha);
   Comparison result;
   result.posthoc = posthoc;
   result.alpha = alpha;

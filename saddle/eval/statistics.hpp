@@ -24,6 +24,16 @@ struct Spread {
 // Of at least one value.
 Spread spread(std::span<const double> values);
 
+struct Interval {
+  double low = 0, high = 0;
+};
+
+// Probability that a variable with Student's distribution lies further than |t| from 0, on either side.
+double student_tail(double t, std::size_t degrees);
+
+// Student's interval for the mean of what the values were drawn from; nothing without a deviation.
+std::optional<Interval> mean_interval(const Spread& spread, double confidence = 0.95);
+
 // 1 for the smallest; equal values share the mean of their ranks.
 std::vector<double> ranks(std::span<const double> values);
 

@@ -324,6 +324,42 @@ TEST(Spread, MeanDeviationCount) {
   EXPECT_THROW(spread(std::vector<double>{nan}), InvalidArgument);
 }
 
+// Quantiles as printed in tables of Student's distribution, which give three or four digits.
+TEST(Student, TailsOfTheTables) {
+  struct Row {
+    std::size_t degrees;
+    double at5, at1;  // two-sided
+  };
+  for (const auto& [degrees, at5, at1] : {Row{1, 12.706, 63.657},
+                                          {2, 4.303, 9.925},
+                                          {3, 3.182, 5.841},
+                                          {4, 2.776, 4.604},
+                                          {9, 2.262, 3.250},
+                                          {10, 2.228, 3.169},
+                                          {30, 2.042, 2.750}}) {
+    EXPECT_NEAR(student_tail(at5, degrees), 0.05, 1e-4) << degrees;
+    EXPECT_NEAR(student_tail(-at1, degrees), 0.01, 2e-5) << degrees;
+  }
+  EXPECT_EQ(student_tail(0, 5), 1);
+  EXPECT_THROW(student_tail(1, 0), InvalidArgument);
+}
+
+TEST(Student, IntervalOfAMean) {
+  const auto interval = mean_interval(spread(std::vector<double>{1, 2, 3, 4, 5}));
+  ASSERT_TRUE(interval.has_value());
+  EXPECT_NEAR(interval->low, 3 - 2.776445 * std::sqrt(0.5), 1e-5);
+  EXPECT_NEAR(interval->high, 3 + 2.776445 * std::sqrt(0.5), 1e-5);
+  const auto pair = mean_interval(spread(std::vector<double>{0, 2}), 0.5);
+  ASSERT_TRUE(pair.has_value());
+  EXPECT_NEAR(pair->high, 2, 1e-12);  // the quartiles of Cauchy's distribution are -1 and 1
+  const auto point = mean_interval(spread(std::vector<double>{7, 7}));
+  ASSERT_TRUE(point.has_value());
+  EXPECT_EQ(point->low, 7);
+  EXPECT_EQ(point->high, 7);
+  EXPECT_FALSE(mean_interval(spread(std::vector<double>{4})).has_value());
+  EXPECT_THROW(mean_interval(spread(std::vector<double>{1, 2}), 1), InvalidArgument);
+}
+
 TEST(WinDrawLoss, Counts) {
   const WinDrawLoss count = win_draw_loss(std::vector<double>{1, 2, 3, 4}, std::vector<double>{0, 2, 5, 1});
   EXPECT_EQ(count.win, 2U);

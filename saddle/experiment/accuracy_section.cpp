@@ -12,9 +12,9 @@ namespace saddle::experiment {
 namespace {
 
 std::string verdict_table(const Grid& grid, const std::vector<Versus>& found) {
-  Table table({"against " + code(grid.part().attentions.front()), "sets", "difference in points",
+  Table table({"against " + code(grid.part().attentions.front()), "sets", "difference in points", "95 % interval",
                "better / equal / worse", "p (Wilcoxon)", "p (Holm)", "more accurate?"},
-              "lrrrrrl");
+              "lrrrrrrl");
   for (const Versus& entry : found) {
     const Paired& sets = entry.sets;
     // One set has no spread between sets; that over its seeds stands for it.
@@ -23,8 +23,8 @@ std::string verdict_table(const Grid& grid, const std::vector<Versus>& found) {
     table.add({code(grid.part().attentions[entry.attention]), std::to_string(entry.data.size()),
                points_text(shown.mean) + (shown.deviation ? fmt::format(" ± {:.1f}", *shown.deviation) : "") +
                    (several ? "" : fmt::format(" ({})", counted(shown.count, "seed"))),
-               fmt::format("{} / {} / {}", sets.more, sets.equal, sets.less), several ? p_text(sets.p) : "-",
-               several ? p_text(sets.adjusted) : "-", word(sets.outcome)});
+               interval_text(shown), fmt::format("{} / {} / {}", sets.more, sets.equal, sets.less),
+               several ? p_text(sets.p) : "-", several ? p_text(sets.adjusted) : "-", word(sets.outcome)});
   }
   return table.text();
 }
@@ -107,10 +107,10 @@ void accuracy_section(const Material& material, Written& out) {
   out.markdown +=
       "Test accuracy in per cent: mean ± standard deviation over seeds (number of seeds); the best of ours in bold; "
       "- where there is no figure. Averages are over the seeds that all of ours have. Differences are paired by data "
-      "set and seed, then averaged per set; p is that of "
+      "set and seed, then averaged per set. The 95 % interval is Student's, for the mean over data sets, over seeds "
+      "where there is one set, each attention by itself, from three on; p is that of "
       "Wilcoxon's signed-rank test over data sets, exact, sets of equal accuracy left out, and corrected by Holm's "
-      "rule "
-      "for the number of attentions in the table.\n\n";
+      "rule for the number of attentions in the table.\n\n";
   summarise(material, out);
   for (const Grid& grid : material.grids) {
     out.markdown += fmt::format("### {}\n\n", grid.title()) + accuracy_table(material, grid);

@@ -80,6 +80,11 @@ std::string points_text(double points) {
   return text == "-0.0" || text == "+0.0" ? "0.0" : text;
 }
 
+std::string interval_text(const eval::Spread& points) {
+  const auto interval = eval::mean_interval(points);
+  return interval && points.count >= 3 ? points_text(interval->low) + " to " + points_text(interval->high) : "-";
+}
+
 std::string p_text(double p) { return p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", p); }
 std::string p_equation(double p) { return p < 0.001 ? "p < 0.001" : "p = " + p_text(p); }
 

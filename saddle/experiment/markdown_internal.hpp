@@ -52,6 +52,8 @@ std::string percent_text(const eval::Spread& shares);
 std::string percent_text(double share);
 // "+0.4", never "-0.0".
 std::string points_text(double points);
+// "-0.8 to +0.4", the 95 % interval of the mean; "-" for fewer than three values, which leave nearly everything open.
+std::string interval_text(const eval::Spread& points);
 // "0.031", "< 0.001"
 std::string p_text(double p);
 // "p = 0.031", "p < 0.001"

@@ -81,9 +81,12 @@ class ExperimentPage : public testing::Test {
 
 TEST_F(ExperimentPage, ConfirmsWhatIsBetterOnEnoughSets) {
   differences({0.01, 0.02, 0.03, 0.04, 0.05, 0.06});
-  EXPECT_THAT(in_short(), HasSubstr("Width 64, honest protocol: that `softmax+sh` is more accurate than `softmax` is "
-                                    "**confirmed**: +3.5 points on average over 6 data sets (standard deviation 1.9 "
-                                    "between sets; better on 6, equal on 0, worse on 0; Wilcoxon p = 0.031)"));
+  EXPECT_THAT(
+      in_short(),
+      HasSubstr(
+          "Width 64, honest protocol: that `softmax+sh` is more accurate than `softmax` is "
+          "**confirmed**: +3.5 points on average over 6 data sets (95 % interval +1.5 "
+          "to +5.5, standard deviation 1.9 between sets; better on 6, equal on 0, worse on 0; Wilcoxon p = 0.031)"));
 }
 
 TEST_F(ExperimentPage, ContradictsWhatIsWorse) {
@@ -131,6 +134,18 @@ TEST_F(ExperimentPage, ComparesOverSeedsOnOneSet) {
       in_short(),
       HasSubstr(
           "cannot be decided with one data set: on A, +3.0 points on average over 2 seeds (standard deviation 1.4)."));
+}
+
+TEST_F(ExperimentPage, GivesIntervalsFromThreeOn) {
+  differences({0.01, 0.02, 0.03});
+  EXPECT_THAT(row("`softmax+sh`"), HasSubstr("| 3 | +2.0 ± 1.0 | -0.5 to +4.5 | 3 / 0 / 0 |"));
+  EXPECT_THAT(in_short(), HasSubstr("(95 % interval -0.5 to +4.5, standard deviation 1.0 between sets;"));
+  std::erase_if(results.records, [](const Record& record) { return record.data == "C"; });
+  EXPECT_THAT(row("`softmax+sh`"), HasSubstr("| 2 | +1.5 ± 0.7 | - | 2 / 0 / 0 |"));
+  std::erase_if(results.records, [](const Record& record) { return record.data == "B"; });
+  add("A", "softmax", 2, 0.5);
+  add("A", "softmax+sh", 2, 0.52);
+  EXPECT_THAT(in_short(), HasSubstr("on A, +1.3 points on average over 3 seeds (95 % interval -0.1 to +2.8, standard"));
 }
 
 TEST_F(ExperimentPage, PairsBySeed) {

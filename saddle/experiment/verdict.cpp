@@ -90,7 +90,9 @@ std::string sentence(const Grid& grid, const Versus& found) {
       fmt::format("that {} is more accurate than {}", code(grid.part().attentions[found.attention]),
                   code(grid.part().attentions[found.baseline]));
   const auto deviation = [](const eval::Spread& spread) {
-    return spread.deviation ? fmt::format("standard deviation {:.1f}", *spread.deviation) : "";
+    const std::string interval = interval_text(spread);
+    return (interval == "-" ? "" : "95 % interval " + interval + ", ") +
+           (spread.deviation ? fmt::format("standard deviation {:.1f}", *spread.deviation) : "");
   };
   if (found.data.size() == 1) {
     const eval::Spread& points = found.points.front();
