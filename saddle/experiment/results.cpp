@@ -67,6 +67,13 @@ Json to_json(const Record& r) {
   return json;
 }
 
+// The share of `count` samples that five digits stand for.
+double whole_share(double rounded, Index count) {
+  const auto samples = static_cast<double>(count);
+  const double share = std::round(rounded * samples) / samples;
+  return std::abs(share - rounded) <= 1e-5 ? share : rounded;
+}
+
 Record record_from(const Field& json) {
   Record r;
   r.part = json.at("part").text();
@@ -74,14 +81,14 @@ Record record_from(const Field& json) {
   r.data = json.at("data").text();
   r.attention = json.at("attention").text();
   r.seed = json.at("seed").whole();
-  r.accuracy = json.at("accuracy").number();
-  r.last = json.at("last").number();
+  r.test = json.at("test").whole();
+  r.accuracy = whole_share(json.at("accuracy").number(), r.test);
+  r.last = whole_share(json.at("last").number(), r.test);
   if (const auto found = json.find("validation")) r.validation = found->number();
   if (const auto found = json.find("validation_loss")) r.validation_loss = found->number();
   r.epochs = json.at("epochs").whole();
   r.best_epoch = json.at("best_epoch").whole();
   r.train = json.at("train").whole();
-  r.test = json.at("test").whole();
   r.length = json.at("length").whole();
   r.width = json.at("width").whole();
   r.parameters = json.at("parameters").number();

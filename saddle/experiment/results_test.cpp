@@ -53,6 +53,19 @@ TEST_F(ResultsTest, AFileKeepsEverything) {
   EXPECT_EQ(write_results(back), write_results(results));
 }
 
+// Equal accuracies must stay equal, whether a run was read from its folder or from the file of all of them.
+TEST_F(ResultsTest, AccuraciesStayWholeNumbersOfSamples) {
+  Results results{"e", {record("softmax", 0, 984.0 / 1029), record("softmax", 1, 0.123456)}, {}, {}};
+  results.records[0].test = 1029;
+  results.records[0].last = 3.0 / 1029;
+  results.records[1].test = 10;  // no share of ten samples
+  write(write_results(results));
+  const Results back = read_results(file_.string());
+  EXPECT_EQ(back.records.at(0).accuracy, 984.0 / 1029);
+  EXPECT_EQ(back.records.at(0).last, 3.0 / 1029);
+  EXPECT_EQ(back.records.at(1).accuracy, 0.12346);
+}
+
 TEST_F(ResultsTest, BrokenFilesAreRefused) {
   EXPECT_TRUE(read_results(file_.string()).records.empty()) << "there is none yet";
   write("{");
