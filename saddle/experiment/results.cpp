@@ -67,7 +67,7 @@ Json to_json(const Record& r) {
   return json;
 }
 
-// The share of `count` samples that five digits stand for.
+// The share of `count` samples that five digits stand for: equal accuracies stay equal, wherever they were read.
 double whole_share(double rounded, Index count) {
   const auto samples = static_cast<double>(count);
   const double share = std::round(rounded * samples) / samples;

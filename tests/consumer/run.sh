@@ -56,7 +56,7 @@ case $mode in
     consumer -Dsaddle_DIR="$BUILD_DIR" -DHAS_TORCH="$TORCH"
     ;;
   subdirectory)
-    # The flags of the build under test, so that ccache has every object already.
+    # The flags of the build under test. ccache has these objects only from an earlier run of this: paths differ.
     consumer -DSADDLE_SOURCE="$SOURCE_DIR" -DBUILD_SHARED_LIBS="$SHARED" -DSADDLE_WERROR="$WERROR" \
       -DCMAKE_CXX_FLAGS_DEBUG="$DEBUG_FLAGS" -DSADDLE_TORCH="$TORCH" -DSADDLE_PYTHON=OFF
     ;;
